@@ -1,0 +1,79 @@
+package message
+
+import (
+	"bytes"
+	"hash/crc32"
+)
+
+// PropCRCSize is what the whole-record checksum takes at the end of the properties: the
+// name, 0x01, ten digits, 0x02.
+const PropCRCSize = len(PropCRC) + 1 + propCRCDigits + 1
+
+const propCRCDigits = 10
+
+// BodyCRC returns the checksum that a record stores of its body: CRC-32 (IEEE) with the
+// top bit cleared. Source: UtilAll.crc32.
+func BodyCRC(body []byte) uint32 { return crc32.ChecksumIEEE(body) & 0x7FFFFFFF }
+
+// Check compares the body with its checksum and, where the properties end with one, the
+// whole record with the checksum there. It reads every byte of the body. The error is
+// [ErrBodyCRC] or [ErrPropCRC].
+func (v *View) Check() error {
+	// RocketMQ writes 0 for no body, which is also the CRC-32 of nothing.
+	if BodyCRC(v.Body()) != v.BodyCRC() {
+		return ErrBodyCRC
+	}
+	if sum, ok := v.propCRC(); ok {
+		if crc32.ChecksumIEEE(v.raw[:len(v.raw)-PropCRCSize])&0x7FFFFFFF != sum {
+			return ErrPropCRC
+		}
+	}
+	return nil
+}
+
+// CheckAt is [View.Check] and that the record lies where it says: pos is its position in
+// the commit log. A record left over from another place has the right checksum but the
+// wrong offset: the error is [ErrMisplaced].
+func (v *View) CheckAt(pos int64) error {
+	if v.PhysicalOffset() != pos {
+		return ErrMisplaced
+	}
+	return v.Check()
+}
+
+// propCRC reads the checksum at the end of the properties: decimal digits, the least
+// significant first, padded with zeros. Source: CommitLog.appendMessage (enabledAppendPropCRC).
+func (v *View) propCRC() (uint32, bool) {
+	p := v.Properties()
+	if len(p) < PropCRCSize {
+		return 0, false
+	}
+	p = p[len(p)-PropCRCSize:]
+	if !bytes.HasPrefix(p, []byte(PropCRC)) || p[len(PropCRC)] != nameEnd || p[PropCRCSize-1] != valueEnd {
+		return 0, false
+	}
+	sum := uint64(0)
+	digits := p[len(PropCRC)+1 : PropCRCSize-1]
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+		sum = sum*10 + uint64(digits[i]-'0')
+	}
+	return uint32(sum), sum <= 0x7FFFFFFF
+}
+
+// putPropCRC fills the reserved tail of a finished record. The record ends with
+// PropCRCSize bytes of properties that belong to the checksum.
+func putPropCRC(rec []byte) {
+	body := rec[:len(rec)-PropCRCSize]
+	tail := rec[len(body):]
+	sum := crc32.ChecksumIEEE(body) & 0x7FFFFFFF
+	n := copy(tail, PropCRC)
+	tail[n] = nameEnd
+	for i := range propCRCDigits {
+		tail[n+1+i] = byte('0' + sum%10)
+		sum /= 10
+	}
+	tail[PropCRCSize-1] = valueEnd
+}
