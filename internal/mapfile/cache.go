@@ -1,0 +1,153 @@
+package mapfile
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Cache bounds how many slots have their file open. The zero Cache has no bound.
+type Cache struct {
+	limit int
+
+	mu struct {
+		sync.Mutex
+		open []*Slot // a ring for the second-chance search
+		hand int
+	}
+}
+
+// NewCache makes a cache of at most limit open files, readers of closed ones not counted.
+func NewCache(limit int) *Cache { return &Cache{limit: limit} }
+
+// Open returns how many slots are open.
+func (c *Cache) Open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.open)
+}
+
+// add accounts for a slot that was just opened and closes one that was not used lately
+// when that makes too many.
+func (c *Cache) add(s *Slot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.limit > 0 && len(c.mu.open) >= c.limit {
+		c.evictLocked()
+	}
+	s.ring = len(c.mu.open)
+	c.mu.open = append(c.mu.open, s)
+}
+
+// evictLocked closes the first slot that was not used since the hand last passed it.
+func (c *Cache) evictLocked() {
+	for range 2*len(c.mu.open) + 1 {
+		if c.mu.hand >= len(c.mu.open) {
+			c.mu.hand = 0
+		}
+		victim := c.mu.open[c.mu.hand]
+		if victim.used.Swap(false) {
+			c.mu.hand++
+			continue
+		}
+		c.removeLocked(c.mu.hand)
+		victim.drop()
+		return
+	}
+}
+
+func (c *Cache) removeLocked(i int) {
+	last := len(c.mu.open) - 1
+	moved := c.mu.open[last]
+	c.mu.open[i], moved.ring = moved, i
+	c.mu.open[last] = nil
+	c.mu.open = c.mu.open[:last]
+}
+
+// remove forgets a slot, if it is open.
+func (c *Cache) remove(s *Slot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := s.ring; i < len(c.mu.open) && c.mu.open[i] == s {
+		c.removeLocked(i)
+	}
+}
+
+// Slot is a file that is mapped when somebody needs it. Make one with [Cache.Slot].
+type Slot struct {
+	cache *Cache
+	path  string
+	size  int64
+	mode  Mode
+
+	file atomic.Pointer[File] // nil while not open
+	used atomic.Bool          // since the cache's hand last passed
+	ring int                  // place in cache.mu.open while open; guarded by cache.mu
+
+	mu     sync.Mutex // held while the file is opened
+	closed bool       // guarded by mu
+}
+
+// Slot makes a slot for the first size bytes of a file. Nothing is opened yet.
+func (c *Cache) Slot(path string, size int64, mode Mode) *Slot {
+	return &Slot{cache: c, path: path, size: size, mode: mode}
+}
+
+// Path returns the file's name.
+func (s *Slot) Path() string { return s.path }
+
+// Size returns the bytes that are mapped.
+func (s *Slot) Size() int64 { return s.size }
+
+// Acquire returns the file with a reference that the caller gives back by Release. Where
+// the file is open this costs a few ns; else it is opened and mapped.
+func (s *Slot) Acquire() (*File, error) {
+	if f := s.file.Load(); f != nil && f.Acquire() {
+		// A plain store would take the cache line from the other readers each time.
+		if !s.used.Load() {
+			s.used.Store(true)
+		}
+		return f, nil
+	}
+	return s.open()
+}
+
+func (s *Slot) open() (*File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("open %s: %w", s.path, ErrClosed)
+	}
+	if f := s.file.Load(); f != nil && f.Acquire() {
+		return f, nil
+	}
+	f, err := Open(s.path, s.size, s.mode)
+	if err != nil {
+		return nil, err
+	}
+	f.Acquire() // the caller's; the owner's is the slot's
+	// Not used yet in the cache's sense: what is needed once goes before what is needed again.
+	s.used.Store(false)
+	s.file.Store(f)
+	s.cache.add(s)
+	return f, nil
+}
+
+// drop gives up the slot's own reference.
+func (s *Slot) drop() {
+	if f := s.file.Swap(nil); f != nil {
+		f.Close()
+	}
+}
+
+// Close gives up the file for good. Readers keep what they hold.
+func (s *Slot) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	s.cache.remove(s)
+	s.drop()
+}
