@@ -1,0 +1,7 @@
+package layout
+
+import "golang.org/x/sys/unix"
+
+// getLock asks about locks of processes (Java's) and of open file descriptions (ours), and
+// closing the descriptor afterwards drops none of this process.
+const getLock = unix.F_OFD_GETLK
