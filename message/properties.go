@@ -12,14 +12,14 @@ const (
 
 // Names of properties that the store itself looks at. Source: MessageConst.
 const (
-	PropKeys           = "KEYS"     // index keys, separated by single spaces
-	PropTags           = "TAGS"     // one tag
-	PropUniqueKey      = "UNIQ_KEY" // the client's message id, indexed
-	PropDelay          = "DELAY"    // delay level of a message in the schedule topic
-	PropCRC            = "__CRC32#" // checksum of the whole record, always last
-	PropInnerNum       = "INNER_NUM"
-	PropMultiDispatch  = "INNER_MULTI_DISPATCH"
-	PropMultiQueueOffs = "INNER_MULTI_QUEUE_OFFSET"
+	PropKeys           = "KEYS"                     // index keys, separated by single spaces
+	PropTags           = "TAGS"                     // one tag
+	PropUniqueKey      = "UNIQ_KEY"                 // the client's message id, indexed
+	PropDelay          = "DELAY"                    // delay level of a message in the schedule topic
+	PropCRC            = "__CRC32#"                 // checksum of the whole record, always last
+	PropInnerNum       = "INNER_NUM"                // messages in an inner batch
+	PropMultiDispatch  = "INNER_MULTI_DISPATCH"     // names of further queues, joined with commas
+	PropMultiQueueOffs = "INNER_MULTI_QUEUE_OFFSET" // the offsets in them, likewise
 )
 
 // Properties is the encoded form: name 0x01 value 0x02, repeated; the last 0x02 may be

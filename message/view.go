@@ -174,3 +174,22 @@ func (v *View) storeHost() []byte {
 	end := int(v.bodyAt) - 16
 	return v.raw[atBornHost+v.bornSize()+8 : end : end]
 }
+
+// PlausibleHead reports whether the head of a record ([HeaderSize] bytes) fits its total
+// size and its position, so that it is worth reading or allocating as much as the total
+// size says.
+func PlausibleHead(head []byte, pos int64) bool {
+	const mostBehindBody = 2 + 0x7FFF + 2 + MaxProperties
+	body := bodyAt(int32(be.Uint32(head[atSysFlag:])))
+	behind := int64(int32(be.Uint32(head))) - int64(body) - int64(int32(be.Uint32(head[body-4:])))
+	return int64(be.Uint64(head[atPhysical:])) == pos && behind > 0 && behind <= mostBehindBody
+}
+
+// Is reports whether the record is message off of a queue: its own, or one of those to
+// which it was dispatched besides (light message queues, see [PropMultiDispatch]).
+func (v *View) Is(topic string, queueID int32, off int64) bool {
+	if v.QueueOffset() == off && v.QueueID() == queueID && string(v.Topic()) == topic {
+		return v.Queued()
+	}
+	return v.dispatchedTo(topic, queueID, off)
+}

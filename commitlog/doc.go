@@ -1,0 +1,30 @@
+// Package commitlog is the endless log of records: segments of one size, each a file named
+// for its first byte, found by arithmetic, read by mapping or by system call.
+//
+//	physical offset  0            S            2·S          3·S
+//	                 ├────────────┼────────────┼────────────┤
+//	file             │ 000…000    │ 000…0S     │ 000…02S    │      S = segment size
+//	content          │ rec rec ▒▒ │ rec rec ▒▒ │ rec ░░░░░░ │
+//	                        blank ┘                └ tail: nothing was written yet
+//
+// A record never spans two segments: what does not fit is left blank (message.MagicBlank
+// with the number of bytes left).
+//
+// The package may open, list, map and read the files of one directory. It knows nothing of
+// queues; who decides where the log ends, and whether damage is a torn tail or corruption,
+// is the store above.
+//
+// # Reading
+//
+// [Log.Map] returns the mapped bytes of a segment with a reference that keeps them valid;
+// they are for what is known to be in memory. [Log.ReadRecord] and [Scanner] read by
+// pread and touch no page of a mapping. A segment on whose mapping a fault happened is put
+// out of service ([Log.Quarantine]).
+//
+// # Concurrency
+//
+// All methods of Log may be called concurrently. The list of segments is an immutable
+// snapshot behind an atomic pointer: a reader that indexes into it can neither be led to
+// another segment by one that goes away meanwhile, nor see a list with a hole. Log.mu
+// serialises those who replace the snapshot; it is never held while a file is read.
+package commitlog

@@ -1,0 +1,47 @@
+package commitlog
+
+// Refresh lists the directory again, for a log that another process writes: segments that
+// it added come in, segments that it deleted from the front go. A segment in the middle
+// that vanished stays in the list, as one that cannot be opened, unless it is still mapped.
+// The visible end does not move, but for a log whose every segment was replaced.
+func (l *Log) Refresh() error {
+	files, _, err := list(l.dir)
+	if err != nil || len(files) == 0 {
+		return err // all gone: what is mapped goes on being readable
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.Segments()
+	if len(known) == 0 {
+		size, err := segmentSize(files, l.options.SegmentSize)
+		if err != nil {
+			return err
+		}
+		l.size = size // before the first list that has segments: see Segment
+	}
+	next := make([]*Segment, 0, len(files))
+	for _, s := range known {
+		if s.Base >= files[0].base {
+			next = append(next, s)
+		} else {
+			s.slot.Close()
+		}
+	}
+	for _, f := range files {
+		last := len(next) - 1
+		switch {
+		case f.base%l.size != 0 || f.size > l.size || f.size == 0:
+			continue // not (yet) a segment
+		case last < 0 || f.base == next[last].Base+l.size && next[last].Size == l.size:
+			next = append(next, l.newSegment(f))
+		case f.base == next[last].Base && f.size > next[last].Size:
+			next[last].slot.Close()
+			next[last] = l.newSegment(f)
+		}
+	}
+	l.segments.Store(&next)
+	if min := l.Min(); l.Max() < min {
+		l.SetMax(min)
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package commitlog
+
+import (
+	"errors"
+	"io"
+
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+)
+
+// ErrBlank is the damage of a blank that does not fill its segment exactly.
+var ErrBlank = message.NewKind("bad-blank", "the blank does not reach to the end of its segment")
+
+// block is what a scanner reads at once: large enough for full speed, small enough to stay
+// in a processor's cache.
+const block = 1 << 20
+
+// Scanner reads records in physical order by pread. It is for one goroutine.
+//
+//	s := log.Scan(from, to, true)
+//	defer s.Close()
+//	for s.Next() { use(s.View(), s.Pos()) }
+//	if err := s.Err(); err != nil { … }        // nil: it reached to
+type Scanner struct {
+	log   *Log
+	check bool
+	pos   int64 // where the next record should begin
+	to    int64
+
+	view message.View
+	at   int64 // where view begins
+	err  error
+
+	seg   *Segment
+	file  *mapfile.File // of seg, with a reference
+	buf   []byte        // the log's bytes from bufAt on
+	bufAt int64
+}
+
+// Scan starts reading at a record's beginning, up to a physical offset. The visible end
+// does not bound it: who looks for the end has to look beyond. check makes it compare
+// checksums too; that a record lies where it says is always checked.
+func (l *Log) Scan(from, to int64, check bool) *Scanner {
+	return &Scanner{log: l, check: check, pos: from, to: to}
+}
+
+// View returns the record that Next found, valid until the next call.
+func (s *Scanner) View() *message.View { return &s.view }
+
+// Pos returns the physical offset of the record that Next found.
+func (s *Scanner) Pos() int64 { return s.at }
+
+// Offset returns where the scanner stands: behind the last record or blank.
+func (s *Scanner) Offset() int64 { return s.pos }
+
+// Err returns why Next stopped: nil when it reached its end, a *message.DamageError where
+// no sound record follows, another error when a file could not be read.
+func (s *Scanner) Err() error { return s.err }
+
+// Close gives the scanner's file up.
+func (s *Scanner) Close() {
+	if s.file != nil {
+		s.file.Release()
+		s.file, s.seg = nil, nil
+	}
+}
+
+// Next finds the next record and reports whether there is one.
+func (s *Scanner) Next() bool {
+	s.err = nil
+	for s.pos < s.to {
+		if !s.enter() {
+			return false
+		}
+		left := s.seg.Base + s.log.size - s.pos // bytes of the segment that are not used up
+		head, err := s.peek(message.BlankSize)
+		if err != nil {
+			return s.stop(err)
+		}
+		if left < message.BlankSize {
+			return s.stop(message.ErrSize)
+		}
+		size, magic := message.Size(head)
+		if magic == message.MagicBlank {
+			if int64(size) != left {
+				return s.stop(ErrBlank)
+			}
+			s.pos += left
+			continue
+		}
+		if err := s.record(size, magic, left); err != nil {
+			return s.stop(err)
+		}
+		s.at = s.pos
+		s.pos += int64(size)
+		return true
+	}
+	return false
+}
+
+// record decodes and checks the record at pos.
+func (s *Scanner) record(size int32, magic uint32, left int64) error {
+	if magic != message.MagicV1 && magic != message.MagicV2 {
+		return message.ErrMagic
+	}
+	// A blank must fit behind every record.
+	if size < message.MinSize || int64(size) > left-message.BlankSize {
+		return message.ErrSize
+	}
+	if size > block {
+		// A damaged size must not cost memory: see what the head says first.
+		head, err := s.peek(message.HeaderSize)
+		if err != nil {
+			return err
+		}
+		if !message.PlausibleHead(head, s.pos) {
+			return message.ErrLengths
+		}
+	}
+	b, err := s.peek(int(size))
+	if err != nil {
+		return err
+	}
+	if s.view, err = message.Decode(b); err != nil {
+		return err
+	}
+	if s.check {
+		return s.view.CheckAt(s.pos)
+	}
+	if s.view.PhysicalOffset() != s.pos {
+		return message.ErrMisplaced
+	}
+	return nil
+}
+
+// enter makes seg the segment of pos.
+func (s *Scanner) enter() bool {
+	if s.seg != nil && s.pos >= s.seg.Base && s.pos < s.seg.End() {
+		return true
+	}
+	s.Close()
+	seg := s.log.Segment(s.pos)
+	if seg == nil {
+		if s.pos < s.log.Min() {
+			return s.stop(ErrGone)
+		}
+		return s.stop(message.ErrTruncated) // a last segment that was cut
+	}
+	file, err := seg.acquire()
+	if err != nil {
+		s.err = err
+		return false
+	}
+	s.seg, s.file = seg, file
+	s.buf, s.bufAt = s.buf[:0], s.pos
+	return true
+}
+
+// stop ends the scan with a damage at pos, or with another error as it is.
+func (s *Scanner) stop(err error) bool {
+	if errors.Is(err, message.ErrDamaged) {
+		var damage *message.DamageError
+		if !errors.As(err, &damage) {
+			err = s.log.Damage(s.pos, err)
+		}
+	}
+	s.err = err
+	return false
+}
+
+// peek returns n bytes from pos on, or message.ErrTruncated where the file ends before.
+func (s *Scanner) peek(n int) ([]byte, error) {
+	b, err := s.fill(n)
+	if err == nil && len(b) < n {
+		err = message.ErrTruncated
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b[:n], nil
+}
+
+// fill returns the buffered bytes from pos on, at least n of them where the file has so
+// many.
+func (s *Scanner) fill(n int) ([]byte, error) {
+	from := int(s.pos - s.bufAt)
+	if from < 0 || from > len(s.buf) {
+		s.buf, s.bufAt, from = s.buf[:0], s.pos, 0
+	}
+	if from+n <= len(s.buf) {
+		return s.buf[from:], nil
+	}
+	// Keep what is left of the buffer in front and fill up behind it.
+	kept := copy(s.buf, s.buf[from:])
+	want := int(min(int64(max(n, block)), s.seg.End()-s.pos))
+	if cap(s.buf) < want {
+		s.buf = append(make([]byte, 0, want), s.buf[:kept]...)
+	}
+	s.buf, s.bufAt = s.buf[:want], s.pos
+	read, err := s.file.ReadAt(s.buf[kept:], s.pos+int64(kept)-s.seg.Base)
+	s.buf = s.buf[:kept+read]
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: shortened since it was listed
+		return nil, err
+	}
+	return s.buf, nil
+}

@@ -1,0 +1,142 @@
+package consumequeue
+
+import (
+	"context"
+	"sort"
+)
+
+// findMax returns the offset behind the queue's last message, in a queue of which no scan
+// of the log has seen a message: what its files say, as far as the log agrees. unseen is
+// the physical offset from which on the log was scanned: entries at or above it are wrong.
+func (q *Queue) findMax(ctx context.Context, st *state, unseen int64) (int64, error) {
+	low := st.low()
+	end, err := q.filesEnd(st)
+	if err != nil {
+		return 0, err
+	}
+	end = max(end, st.runsEnd())
+	// Entries of records that the log does not reach any more: after a cut they are at the
+	// end, ordered by physical offset.
+	r := q.reader(st)
+	if last := r.lastReal(low, end); last >= low && r.at(last).Offset >= unseen {
+		end = low + int64(sort.Search(int(end-low), func(i int) bool {
+			e := r.at(low + int64(i))
+			return e.Real() && e.Offset >= unseen
+		}))
+	}
+	return q.trustEnd(ctx, r, low, end, unseen)
+}
+
+// trustEnd steps back from end to the last entry that the log confirms. Messages between
+// that and end are looked up in the log.
+func (q *Queue) trustEnd(ctx context.Context, r *reader, low, end, unseen int64) (int64, error) {
+	const tries = 1024
+	for off, n := end-1, 0; off >= low && n < tries; off, n = off-1, n+1 {
+		e := r.at(off)
+		if !e.Real() {
+			if e == Filler {
+				return max(end, off+1), nil // the head of the first file: numbering goes on from here
+			}
+			continue
+		}
+		if e.Offset < q.log.Min() || q.log.Holds(q.topic, q.id, off, e) {
+			if off == end-1 {
+				return end, nil
+			}
+			// What lies above is damaged, or is no entry at all.
+			found := off + 1
+			err := q.log.Rescan(ctx, q.topic, q.id, e.End(), unseen, func(off int64, e Entry) {
+				q.layLocked(off, e.AppendTo(nil))
+				found = max(found, off+1)
+			})
+			return found, err
+		}
+	}
+	return end, nil
+}
+
+// filesEnd returns the offset behind the last entry in the files that was ever written.
+func (q *Queue) filesEnd(st *state) (int64, error) {
+	f := st.files
+	for i := len(f.slots) - 1; i >= 0; i-- {
+		from := f.first + int64(i)*f.per
+		if f.slots[i] == nil {
+			continue
+		}
+		n, err := q.writtenIn(f, from)
+		if err != nil {
+			return 0, err
+		}
+		if n > 0 {
+			return from + n, nil
+		}
+	}
+	return f.first, nil
+}
+
+// writtenIn returns how many entries of the file that begins with off were written. Files
+// are written from the front, so a bisection finds the end; but an entry that was zeroed
+// by accident must not hide those behind it, so what follows is looked through for one
+// that the log confirms.
+func (q *Queue) writtenIn(f *files, off int64) (int64, error) {
+	var failed error
+	used := int64(sort.Search(int(f.per), func(i int) bool {
+		b, err := f.read(off+int64(i), 1, nil)
+		if err != nil {
+			failed = err
+		}
+		return len(b) < EntrySize || Decode(b).Size <= 0
+	}))
+	if failed != nil {
+		return 0, failed
+	}
+	const chunk = 4096
+	var buf []byte
+	for at := used; at < f.per; {
+		at = f.dataFrom(off, at)
+		if at >= f.per {
+			break
+		}
+		b, err := f.read(off+at, chunk, buf)
+		if err != nil {
+			return 0, err
+		}
+		if len(b) == 0 {
+			break
+		}
+		for i := 0; i+EntrySize <= len(b); i += EntrySize {
+			n := at + int64(i/EntrySize)
+			if e := Decode(b[i:]); e.Real() && q.log.Holds(q.topic, q.id, off+n, e) {
+				used = n + 1
+			}
+		}
+		at += int64(len(b) / EntrySize)
+		buf = b
+	}
+	return used, nil
+}
+
+// findMin returns the offset of the first message whose record the log still has, max if
+// there is none.
+func (q *Queue) findMin(st *state, max, logMin int64) int64 {
+	r := q.reader(st)
+	low := st.low()
+	has := func(off int64) bool {
+		e := r.at(off)
+		return e.Real() && e.Offset >= logMin
+	}
+	first := low + int64(sort.Search(int(max-low), func(i int) bool { return has(low + int64(i)) }))
+	// Entries are ordered by physical offset, so that a bisection finds the first. A damaged
+	// one can lead it astray: past good ones below, or past all of them.
+	const window = 256
+	for off := first - 1; off >= low && off >= first-window; off-- {
+		if has(off) {
+			first = off
+		}
+	}
+	if first == max && r.lastReal(low, max) >= low && has(r.lastReal(low, max)) {
+		for first = low; first < max && !has(first); first++ {
+		}
+	}
+	return first
+}

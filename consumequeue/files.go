@@ -1,0 +1,163 @@
+package consumequeue
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+)
+
+// files are the files of one queue as they were listed. Immutable.
+type files struct {
+	dir   string
+	per   int64 // entries of a file
+	first int64 // queue offset of the first file's first entry
+	// slots are the files in order; nil where one is missing or has the wrong size.
+	slots []*mapfile.Slot
+	// damage says which files were left out and why.
+	damage []*message.DamageError
+}
+
+// listFiles lists a queue's directory. Names that are no queue files are ignored. A
+// directory that is not there is a queue without files.
+func listFiles(dir string, fileSize int64, cache *mapfile.Cache) (*files, error) {
+	f := &files{dir: dir, per: fileSize / EntrySize}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("list queue: %w", err)
+	}
+	type file struct{ base, size int64 }
+	var found []file
+	for _, e := range entries {
+		base, ok := layout.ParseFileName(e.Name())
+		if !ok || base%EntrySize != 0 {
+			continue
+		}
+		st, err := os.Stat(filepath.Join(dir, e.Name()))
+		if err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if st.Size() != fileSize || base%fileSize != 0 {
+			f.damage = append(f.damage, &message.DamageError{File: path, Offset: min(st.Size(), fileSize), Err: layout.ErrFileSize})
+			if base%fileSize != 0 {
+				continue
+			}
+		}
+		found = append(found, file{base, st.Size()})
+	}
+	if len(found) == 0 {
+		return f, nil
+	}
+	slices.SortFunc(found, func(a, b file) int { return cmp.Compare(a.base, b.base) })
+	f.first = found[0].base / EntrySize
+	for _, file := range found {
+		for n := f.first + int64(len(f.slots))*f.per; n < file.base/EntrySize; n += f.per {
+			if len(f.slots) >= maxFiles {
+				break
+			}
+			f.damage = append(f.damage, &message.DamageError{File: filepath.Join(dir, layout.FileName(n*EntrySize)), Err: layout.ErrHole})
+			f.slots = append(f.slots, nil)
+		}
+		if len(f.slots) >= maxFiles {
+			// A stray name far off would make a list of that length.
+			f.damage = append(f.damage, &message.DamageError{File: filepath.Join(dir, layout.FileName(file.base)), Err: layout.ErrHole})
+			break
+		}
+		var slot *mapfile.Slot
+		if file.size == fileSize {
+			slot = cache.Slot(filepath.Join(dir, layout.FileName(file.base)), fileSize, mapfile.ReadOnly)
+		}
+		f.slots = append(f.slots, slot)
+	}
+	return f, nil
+}
+
+// maxFiles bounds the files of one queue: 300 thousand million messages by default.
+const maxFiles = 1 << 20
+
+func (f *files) close() {
+	for _, s := range f.slots {
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+// limit returns the queue offset behind the last file's last entry.
+func (f *files) limit() int64 { return f.first + int64(len(f.slots))*f.per }
+
+// slot returns the file of a queue offset and the entry's number in it; nil for none.
+func (f *files) slot(off int64) (*mapfile.Slot, int64) {
+	if off < f.first || off >= f.limit() {
+		return nil, 0
+	}
+	n := off - f.first
+	return f.slots[n/f.per], n % f.per
+}
+
+// where returns the file and byte of a queue offset's entry, for errors.
+func (f *files) where(off int64) (string, int64) {
+	n := off - off%f.per
+	return filepath.Join(f.dir, layout.FileName(n*EntrySize)), (off - n) * EntrySize
+}
+
+// read reads up to n entries of one file by pread into buf or a larger buffer. Nothing is
+// returned where the file is missing.
+func (f *files) read(off, n int64, buf []byte) ([]byte, error) {
+	slot, at := f.slot(off)
+	if slot == nil {
+		return nil, nil
+	}
+	n = min(n, f.per-at) * EntrySize
+	if int64(cap(buf)) < n {
+		buf = make([]byte, n)
+	}
+	file, err := slot.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Release()
+	got, err := file.ReadAt(buf[:n], at*EntrySize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return buf[:got-got%EntrySize], nil // a file that was shortened has fewer
+}
+
+// mapped returns the mapped entries from off to the end of its file, and the file with a
+// reference that the caller releases. Nothing is returned where the file is missing.
+func (f *files) mapped(off int64) ([]byte, *mapfile.File, error) {
+	slot, at := f.slot(off)
+	if slot == nil {
+		return nil, nil, nil
+	}
+	file, err := slot.Acquire()
+	if err != nil {
+		return nil, nil, err
+	}
+	return file.Bytes()[at*EntrySize:], file, nil
+}
+
+// dataFrom returns the first entry, at or after entry at of the file that begins with off,
+// that was ever written; the file's number of entries if none was.
+func (f *files) dataFrom(off, at int64) int64 {
+	slot, _ := f.slot(off)
+	if slot == nil {
+		return f.per
+	}
+	file, err := slot.Acquire()
+	if err != nil {
+		return f.per
+	}
+	defer file.Release()
+	// A written block may begin within an entry.
+	return max(at, min(file.DataFrom(at*EntrySize)/EntrySize, f.per))
+}

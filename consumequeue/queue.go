@@ -1,0 +1,259 @@
+package consumequeue
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+)
+
+// Log is what a queue has to know of the log.
+type Log interface {
+	// Min and Max are the physical offsets of the oldest byte and behind the newest.
+	Min() int64
+	Max() int64
+	// Scanned is the physical offset from which on every record was given to Merge.
+	Scanned() int64
+	// Holds reports whether the record of e is message off of a queue.
+	Holds(topic string, id int32, off int64, e Entry) bool
+	// Rescan reads the log from one physical offset, where a record begins, to another and
+	// calls found for each message of a queue.
+	Rescan(ctx context.Context, topic string, id int32, from, to int64, found func(off int64, e Entry)) error
+}
+
+// Queue is one queue of a topic. Make it with [NewQueue].
+type Queue struct {
+	topic    string
+	id       int32
+	dir      string
+	fileSize int64
+	cache    *mapfile.Cache
+	log      Log
+
+	state atomic.Pointer[state]
+	// minMax is what Bounds answers while the log's minimum is logMin. Nil before the first
+	// use. A reader that loads it sees every entry below max in the state it loads afterwards.
+	minMax atomic.Pointer[bounds]
+
+	mu sync.Mutex // serialises those who replace state or minMax
+	// seenFrom and seenTo are the offsets of the first message that a scan of the log saw,
+	// and behind the last one. -1: none. Guarded by mu.
+	seenFrom, seenTo int64
+}
+
+type bounds struct{ min, max, logMin int64 }
+
+// NewQueue makes a queue over a directory, which need not exist. fileSize is a multiple of
+// EntrySize. Nothing is read before the first use.
+func NewQueue(topic string, id int32, dir string, fileSize int64, cache *mapfile.Cache, log Log) *Queue {
+	return &Queue{topic: topic, id: id, dir: dir, fileSize: fileSize, cache: cache, log: log, seenFrom: -1, seenTo: -1}
+}
+
+// Topic returns the queue's topic.
+func (q *Queue) Topic() string { return q.topic }
+
+// ID returns the queue's number within its topic.
+func (q *Queue) ID() int32 { return q.id }
+
+// FileEntries returns the entries of a file. A pull ends where a file ends.
+func (q *Queue) FileEntries() int64 { return q.fileSize / EntrySize }
+
+// Close gives the files up. What somebody holds stays valid until released.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if st := q.state.Load(); st != nil {
+		st.files.close()
+	}
+}
+
+// Bounds returns the offset of the first message that is still in the log and the offset
+// behind the last one. min = max in a queue without messages; then max is where numbering
+// goes on. The first use reads the queue's directory and looks for the ends.
+func (q *Queue) Bounds(ctx context.Context) (min, max int64, err error) {
+	if b := q.minMax.Load(); b != nil && b.logMin == q.log.Min() {
+		return b.min, b.max, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.boundsLocked(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return b.min, b.max, nil
+}
+
+func (q *Queue) boundsLocked(ctx context.Context) (*bounds, error) {
+	logMin := q.log.Min()
+	b := q.minMax.Load()
+	if b != nil && b.logMin == logMin {
+		return b, nil
+	}
+	st, err := q.stateLocked()
+	if err != nil {
+		return nil, err
+	}
+	next := bounds{logMin: logMin}
+	switch {
+	case b != nil:
+		next.max = b.max
+	case q.seenTo >= 0:
+		next.max = q.seenTo
+	default:
+		if next.max, err = q.findMax(ctx, st, q.log.Scanned()); err != nil {
+			return nil, err
+		}
+		st = q.state.Load()
+	}
+	next.min = q.findMin(st, next.max, logMin)
+	q.minMax.Store(&next)
+	return &next, nil
+}
+
+// stateLocked returns the state; the first use lists the directory.
+func (q *Queue) stateLocked() (*state, error) {
+	if st := q.state.Load(); st != nil {
+		return st, nil
+	}
+	f, err := listFiles(q.dir, q.fileSize, q.cache)
+	if err != nil {
+		return nil, err
+	}
+	st := &state{files: f}
+	q.state.Store(st)
+	return st, nil
+}
+
+// Slice returns encoded entries from an offset within the bounds on: those that lie in one
+// piece, in memory or mapped. file, if not nil, has a reference that the caller releases
+// after the last use of the entries. No entries: the queue's files have none there; see
+// [Queue.Heal].
+func (q *Queue) Slice(off int64) (entries []byte, file *mapfile.File, err error) {
+	return q.state.Load().slice(off)
+}
+
+// Read returns up to n encoded entries from an offset on, the files' by pread into buf or a
+// larger buffer. No entries: as with [Queue.Slice].
+func (q *Queue) Read(off, n int64, buf []byte) ([]byte, error) {
+	st := q.state.Load()
+	run, next := st.runAt(off)
+	if run != nil {
+		b := run.entries[(off-run.first)*EntrySize:]
+		return append(buf[:0], b[:min(int64(len(b)), n*EntrySize)]...), nil
+	}
+	if next >= 0 {
+		n = min(n, next-off)
+	}
+	return st.files.read(off, n, buf)
+}
+
+// Where returns the file and byte where the entry of an offset lies or should lie.
+func (q *Queue) Where(off int64) (file string, at int64) {
+	return (&files{dir: q.dir, per: q.FileEntries()}).where(off)
+}
+
+// Damage makes the error of an entry that is not what the log says.
+func (q *Queue) Damage(off int64, err error) *message.DamageError {
+	file, at := q.Where(off)
+	return &message.DamageError{File: file, Offset: at, Err: err}
+}
+
+// FileDamage returns which files of the queue were left out when it was first used.
+func (q *Queue) FileDamage() []*message.DamageError {
+	if st := q.state.Load(); st != nil {
+		return st.files.damage
+	}
+	return nil
+}
+
+// Merge takes consecutive entries that a scan of the log saw, the first of them for offset
+// off. Where the files have the same, nothing is kept; else they overlay the files. A
+// reader sees new messages when Merge has returned.
+func (q *Queue) Merge(off int64, entries []byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st, err := q.stateLocked()
+	if err != nil {
+		return err
+	}
+	end := off + int64(len(entries)/EntrySize)
+	q.seenTo = max(q.seenTo, end)
+	if q.seenFrom < 0 || off < q.seenFrom {
+		q.seenFrom = off
+	}
+	var buf []byte
+	for at := off; at < end; {
+		rest := entries[(at-off)*EntrySize:]
+		run, next := st.runAt(at)
+		var have []byte
+		if run != nil {
+			have = run.entries[(at-run.first)*EntrySize:]
+		} else {
+			n := end - at
+			if next >= 0 {
+				n = min(n, next-at)
+			}
+			if buf, err = st.files.read(at, n, buf); err != nil {
+				return err
+			}
+			have = buf
+		}
+		same := samePrefix(rest, have)
+		if same == 0 {
+			// Take what differs up to where they agree again.
+			n := int64(1)
+			for i := EntrySize; i+EntrySize <= len(rest) && (i+EntrySize > len(have) || !bytes.Equal(rest[i:i+EntrySize], have[i:i+EntrySize])); i += EntrySize {
+				n++
+			}
+			q.layLocked(at, rest[:n*EntrySize])
+			st = q.state.Load()
+			same = n
+		}
+		at += same
+	}
+	if b := q.minMax.Load(); b != nil {
+		if off < b.min || off == b.max {
+			// Below the minimum: found again. At an empty queue's end: perhaps its first message.
+			defer func() { q.recountLocked(b, end) }()
+		} else if end > b.max {
+			q.minMax.Store(&bounds{b.min, end, b.logMin})
+		}
+	}
+	return nil
+}
+
+// Restart begins another life of the queue: its numbering goes on from off, and what was
+// merged before is of the life that ended.
+func (q *Queue) Restart(off int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if st := q.state.Load(); st != nil {
+		q.state.Store(&state{files: st.files})
+	}
+	q.seenFrom, q.seenTo = off, off
+	q.minMax.Store(nil)
+}
+
+// recountLocked publishes the bounds after entries came in at an end.
+func (q *Queue) recountLocked(b *bounds, end int64) {
+	next := bounds{max: max(b.max, end), logMin: b.logMin, min: b.min}
+	next.min = q.findMin(q.state.Load(), next.max, b.logMin)
+	q.minMax.Store(&next)
+}
+
+// samePrefix returns how many entries at the head of a and b are equal.
+func samePrefix(a, b []byte) int64 {
+	n := 0
+	for n+EntrySize <= len(a) && n+EntrySize <= len(b) && bytes.Equal(a[n:n+EntrySize], b[n:n+EntrySize]) {
+		n += EntrySize
+	}
+	return int64(n / EntrySize)
+}
+
+// layLocked lays entries over the queue.
+func (q *Queue) layLocked(off int64, entries []byte) {
+	q.state.Store(q.state.Load().with(off, entries))
+}

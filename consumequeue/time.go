@@ -1,0 +1,109 @@
+package consumequeue
+
+import (
+	"context"
+	"math"
+)
+
+// Bound says which message a search by time is for.
+type Bound int
+
+const (
+	Lower Bound = iota // the first with a store time of at least t
+	Upper              // the last with a store time of at most t
+)
+
+// OffsetByTime searches for a message by store time, ms since 1970, among the messages that
+// the log still has. Lower answers max where every message is older. Upper answers min where
+// every message is younger.
+//
+// Store times rise but for a clock that was set back; disorder is the most, in ms, by which
+// a store time ever fell below an earlier one. The answer is that of a linear scan; the
+// cost is a bisection and the messages within disorder of t. A message for which time
+// reports false is passed over.
+func (q *Queue) OffsetByTime(ctx context.Context, t int64, bound Bound, disorder int64, time func(Entry) (int64, bool)) (int64, error) {
+	min, max, err := q.Bounds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s := timeSearch{reader: q.reader(q.state.Load()), time: time, min: min, max: max}
+	var off int64
+	if bound == Lower {
+		off = s.lower(ctx, t, disorder)
+	} else {
+		off = s.upper(ctx, t, disorder)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return off, s.reader.err
+}
+
+type timeSearch struct {
+	reader   *reader
+	time     func(Entry) (int64, bool)
+	min, max int64
+}
+
+// at returns the store time of the first readable message in [off, end), and its offset.
+func (s *timeSearch) at(ctx context.Context, off, end int64) (time, at int64, ok bool) {
+	for ; off < end && ctx.Err() == nil; off++ {
+		if e := s.reader.at(off); e.Real() {
+			if time, ok = s.time(e); ok {
+				return time, off, true
+			}
+		}
+	}
+	return 0, end, false
+}
+
+func (s *timeSearch) lower(ctx context.Context, t, disorder int64) int64 {
+	// Everything below lo is older than t: a message older than t-disorder has no younger
+	// one than t before it.
+	least := t - disorder
+	if least > t {
+		least = math.MinInt64
+	}
+	lo, hi := s.min, s.max
+	for lo < hi && ctx.Err() == nil {
+		mid := lo + (hi-lo)/2
+		if time, at, ok := s.at(ctx, mid, hi); ok && time < least {
+			lo = at + 1
+		} else {
+			hi = mid
+		}
+	}
+	for lo < s.max {
+		time, at, ok := s.at(ctx, lo, s.max)
+		if !ok || time >= t {
+			return at
+		}
+		lo = at + 1
+	}
+	return s.max
+}
+
+func (s *timeSearch) upper(ctx context.Context, t, disorder int64) int64 {
+	// Everything from hi on is younger than t.
+	most := t + disorder
+	if most < t {
+		most = math.MaxInt64
+	}
+	lo, hi := s.min, s.max
+	for lo < hi && ctx.Err() == nil {
+		mid := lo + (hi-lo)/2
+		if time, at, ok := s.at(ctx, mid, hi); !ok || time > most {
+			hi = mid
+		} else {
+			lo = at + 1
+		}
+	}
+	for off := hi - 1; off >= s.min && ctx.Err() == nil; off-- {
+		if e := s.reader.at(off); e.Real() {
+			if time, ok := s.time(e); ok && time <= t {
+				return off
+			}
+		}
+	}
+	return s.min
+}

@@ -1,0 +1,23 @@
+package warmlog
+
+import (
+	"errors"
+
+	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/message"
+)
+
+var (
+	// ErrClosed says that the store was closed.
+	ErrClosed = errors.New("store is closed")
+
+	// ErrUnsupported says that the store uses something that this engine does not have.
+	ErrUnsupported = layout.ErrUnsupported
+
+	// ErrDamaged says that stored bytes are not what the format says. The error is a
+	// *message.DamageError, with file and offset, or wraps one.
+	ErrDamaged = message.ErrDamaged
+
+	// ErrUnknownQueue says that the store has no such queue.
+	ErrUnknownQueue = errors.New("unknown queue")
+)

@@ -1,0 +1,186 @@
+package warmlog_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warmlog/warmlog"
+	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/internal/fixtures"
+	"github.com/warmlog/warmlog/message"
+)
+
+func open(t testing.TB, dir string, o warmlog.Options) *warmlog.Store {
+	t.Helper()
+	o.ReadOnly = true
+	s, err := warmlog.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// corpora are folders of store/ and manifests: the fixtures, and every folder below
+// WARMLOG_CORPUS, a directory of more stores that real processes wrote.
+func corpora(t *testing.T, each func(t *testing.T, dir string)) {
+	for _, name := range fixtures.Stores {
+		t.Run(name, func(t *testing.T) { each(t, fixtures.Unpack(t, name)) })
+	}
+	more, _ := filepath.Glob(filepath.Join(os.Getenv("WARMLOG_CORPUS"), "*", "store"))
+	for _, store := range more {
+		dir := filepath.Dir(store)
+		t.Run(filepath.Base(dir), func(t *testing.T) { each(t, dir) })
+	}
+}
+
+func text(b []byte) *string {
+	if b == nil {
+		return nil
+	}
+	s := string(b)
+	return &s
+}
+
+// asManifest makes of a record what the real decoder printed of it.
+func asManifest(v *message.View) fixtures.Message {
+	sum := sha256.Sum256(v.Body())
+	props := v.Properties().Map()
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(props)) {
+		pairs = append(pairs, name+"="+props[name])
+	}
+	return fixtures.Message{
+		Topic: string(v.Topic()), Queue: v.QueueID(), QueueOffset: v.QueueOffset(), PhysicalOffset: v.PhysicalOffset(), Size: v.Size(),
+		Flag: v.Flag(), SysFlag: v.SysFlag(), BornTimestamp: v.BornTimestamp(), StoreTimestamp: v.StoreTimestamp(),
+		BornHost: message.HostString(v.BornHost()), StoreHost: message.HostString(v.StoreHost()), BodyCRC: int64(v.BodyCRC()),
+		BodyLen: len(v.Body()), BodySHA256: hex.EncodeToString(sum[:]), Tags: text(v.Property("TAGS")), Keys: text(v.Property("KEYS")),
+		MsgID: v.ID(), Properties: "{" + strings.Join(pairs, ", ") + "}",
+	}
+}
+
+func show(m fixtures.Message) string {
+	p := func(s *string) string {
+		if s == nil {
+			return "null"
+		}
+		return *s
+	}
+	tags, keys := p(m.Tags), p(m.Keys)
+	m.Tags, m.Keys = nil, nil
+	return fmt.Sprintf("%+v tags %s keys %s", m, tags, keys)
+}
+
+// Every message of every store, byte for byte, through Get and through Messages.
+func TestMessagesOfRealStores(t *testing.T) {
+	corpora(t, func(t *testing.T, dir string) {
+		store := open(t, filepath.Join(dir, "store"), warmlog.Options{})
+		want := fixtures.Lines[fixtures.Message](t, filepath.Join(dir, "messages.jsonl"))
+		want = slices.DeleteFunc(want, func(m fixtures.Message) bool { return m.Status != "" })
+		slices.SortStableFunc(want, func(a, b fixtures.Message) int { return strings.Compare(a.Topic, b.Topic) }) // Java sorts by UTF-16
+		compare := func(how string, got []fixtures.Message) {
+			if len(got) != len(want) {
+				t.Errorf("%s: %d messages, want %d", how, len(got), len(want))
+			}
+			for i := range min(len(got), len(want)) {
+				if show(got[i]) != show(want[i]) {
+					t.Fatalf("%s: message %d\n got %s\nwant %s", how, i, show(got[i]), show(want[i]))
+				}
+			}
+		}
+		var scanned, pulled []fixtures.Message
+		ctx := context.Background()
+		var batch getmessage.Batch
+		for _, q := range store.Queues() {
+			for v, err := range store.Messages(ctx, q.Topic, q.ID, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				scanned = append(scanned, asManifest(v))
+			}
+			low, high, err := store.QueueBounds(ctx, q.Topic, q.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at := low; at < high; {
+				err := store.Get(ctx, &getmessage.Request{Topic: q.Topic, QueueID: q.ID, Offset: at}, &batch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if batch.Status != getmessage.Found || batch.NextOffset <= at {
+					t.Fatalf("%s/%d at %d: %v, next %d", q.Topic, q.ID, at, batch.Status, batch.NextOffset)
+				}
+				for _, v := range batch.Records() {
+					pulled = append(pulled, asManifest(&v))
+				}
+				at = batch.NextOffset
+			}
+		}
+		batch.Release()
+		compare("Messages", scanned)
+		compare("Get", pulled)
+		for _, line := range store.Notes() {
+			t.Log(line)
+		}
+		if d := store.Damaged(); len(d) != 0 {
+			t.Errorf("damage: %v", d)
+		}
+	})
+}
+
+// Every answer of the real store to a pull or a search by time.
+func TestAnswersOfRealStores(t *testing.T) {
+	corpora(t, func(t *testing.T, dir string) {
+		path := filepath.Join(dir, "answers.jsonl")
+		if _, err := os.Stat(path); err != nil {
+			t.Skip("this store came without answers")
+		}
+		store := open(t, filepath.Join(dir, "store"), warmlog.Options{})
+		ctx := context.Background()
+		var batch getmessage.Batch
+		defer batch.Release()
+		failed := 0
+		for _, a := range fixtures.Lines[fixtures.Answer](t, path) {
+			got := a
+			switch a.Ask {
+			case "get":
+				want := a.Max
+				if want == 0 {
+					want = -1
+				}
+				if err := store.Get(ctx, &getmessage.Request{Topic: a.Topic, QueueID: a.Queue, Offset: a.Offset, MaxMessages: want}, &batch); err != nil {
+					t.Fatal(err)
+				}
+				got.Status, got.Next, got.MinOffset, got.MaxOffset = batch.Status.String(), batch.NextOffset, batch.MinOffset, batch.MaxOffset
+				got.Count, got.Bytes = len(batch.Records()), batch.Bytes
+			case "offsetByTime":
+				bound := consumequeue.Lower
+				if a.Bound == "UPPER" {
+					bound = consumequeue.Upper
+				}
+				off, err := store.OffsetByTime(ctx, a.Topic, a.Queue, a.Time, bound)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.Offset = off
+			}
+			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", a) {
+				if failed++; failed < 10 {
+					t.Errorf("\n got %+v\nwant %+v", got, a)
+				}
+			}
+		}
+		if failed > 0 {
+			t.Errorf("%d answers differ", failed)
+		}
+	})
+}

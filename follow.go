@@ -1,0 +1,56 @@
+package warmlog
+
+import (
+	"context"
+	"time"
+)
+
+// relist is how often the directory is looked at for segments that came or went.
+const relist = time.Second
+
+// follow takes what was written to the log since it was last read, and reports whether
+// there was something. While another goroutine does so, it waits for nothing.
+func (s *Store) follow(ctx context.Context) (grew bool, err error) {
+	if !s.followMu.TryLock() {
+		return false, nil
+	}
+	defer s.followMu.Unlock()
+	if s.closed.Load() {
+		return false, ErrClosed
+	}
+	if now := time.Now(); now.Sub(s.listed) >= relist || s.log.Max() == s.log.Limit() {
+		s.listed = now
+		if err := s.log.Refresh(); err != nil {
+			return false, err
+		}
+	}
+	from := s.log.Max()
+	scan := s.log.Scan(from, s.log.Limit(), true)
+	defer scan.Close()
+	for n := 0; scan.Next(); n++ {
+		s.clock(scan.View().StoreTimestamp())
+		// The log first: an entry that a reader sees must lie below the log's end.
+		s.log.SetMax(scan.Offset())
+		if err := s.dispatch.add(scan.View(), scan.Pos()); err != nil {
+			return false, err
+		}
+		if n%1024 == 0 && ctx.Err() != nil {
+			break
+		}
+	}
+	// What stopped the scan is the tail, or a record that is being written.
+	if scan.Offset() == from {
+		return false, nil
+	}
+	s.log.SetMax(scan.Offset()) // behind a blank
+	return true, s.dispatch.end()
+}
+
+// clock keeps account of a clock that was set back, by the store times in physical order.
+func (s *Store) clock(stored int64) {
+	if stored >= s.newest {
+		s.newest = stored
+	} else if back := s.newest - stored; back > s.disorder.Load() {
+		s.disorder.Store(back)
+	}
+}

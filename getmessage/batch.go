@@ -1,0 +1,49 @@
+package getmessage
+
+import "github.com/warmlog/warmlog/message"
+
+// Batch is the answer to a pull. The zero Batch is ready for use; use one again and again:
+// it keeps its capacity. Release it when its records are no longer needed.
+type Batch struct {
+	Status     Status
+	Hint       Hint
+	NextOffset int64 // queue offset to ask for next
+	MinOffset  int64 // of the queue's first message that is left
+	MaxOffset  int64 // behind the queue's last message
+	Bytes      int64 // of all records
+	Decision   Decision
+	// Damaged lists the messages that were passed over because their record is damaged.
+	Damaged []*message.DamageError
+
+	records []message.View
+	refs    []Ref // one of each segment that records lie in
+	pin     Ref   // of the queue entries that Get is reading
+}
+
+// Records returns the messages: views of the log's own memory, valid until Release or the
+// next Get with this batch.
+func (b *Batch) Records() []message.View { return b.records }
+
+// Release gives the records' memory back. Calling it again does nothing.
+func (b *Batch) Release() {
+	b.unpin()
+	for i, ref := range b.refs {
+		ref.Release()
+		b.refs[i] = nil
+	}
+	b.refs = b.refs[:0]
+	b.records = b.records[:0]
+}
+
+func (b *Batch) unpin() {
+	if b.pin != nil {
+		b.pin.Release()
+		b.pin = nil
+	}
+}
+
+// reset makes the batch ready for another pull.
+func (b *Batch) reset() {
+	b.Release()
+	*b = Batch{Damaged: b.Damaged[:0], records: b.records, refs: b.refs}
+}

@@ -1,0 +1,51 @@
+// Package getmessage is the read path: one pull of a consumer → a batch of records, a
+// status, the next offset, and whether the consumer should pull from the slave instead.
+//
+// It works over any log and queue that satisfy [Log] and [Queue]; it opens no file and
+// starts no goroutine. Where an offset becomes bytes:
+//
+//	Request ─▶ boundary (table.go): is there such an offset?       status, next
+//	        ─▶ Queue.Slice: 20-byte entries from the offset on      where records lie
+//	        ─▶ scan (scan.go), per entry: limits, filter,
+//	             Log.Map: the segment's mapped bytes, one reference
+//	             message.Decode and View.Is: is it that message?    a view, no copy
+//	        ─▶ decide (decision.go): how far behind is this reader? Decision
+//
+// # Cost of a hot pull
+//
+// No system call and no allocation (once the batch has grown to its size), no lock; per
+// pull: loads of the queue's bounds, state and the log's end, one compare-and-swap and one
+// add per segment or queue file that is touched. Tests count both.
+//
+// # The state table
+//
+// Statuses, next offsets, limits and the order of the tests are RocketMQ's
+// (DefaultMessageStore.getMessage of 5.3), but for the places where it is wrong:
+//
+//   - An entry that cannot be read (F3) is looked up in the log; RocketMQ skips to the next
+//     queue file, up to 300,000 messages. Where even that is impossible for now, the status
+//     is OFFSET_FOUND_NULL and the next offset is the one asked for.
+//   - Entries that fill the head of a first file (F4) are no messages: they are below the
+//     minimum offset whatever the log's minimum is. RocketMQ reads the first as a message
+//     that was removed and passes over all real ones in the first segment.
+//   - A record is given out only if it is the one that its entry names (F7): same place,
+//     size, topic, queue and queue offset. RocketMQ returns whatever lies there. A record
+//     that is damaged is passed over and listed in [Batch.Damaged], or is an error by
+//     [Reader.Strict]. Its body's checksum is not read here.
+//   - A slave does not correct offsets (as in RocketMQ), but says why, so that a broker can
+//     send the consumer to the master or hold the pull instead of letting it ask again at
+//     once (F9): see [Hint].
+//   - Outside the policy [Distance], a pull that reached no entry never suggests the slave
+//     (F1). Distance does as RocketMQ does, which then takes the whole log for the distance.
+//
+// # Lifetime
+//
+// The records of a [Batch] are views of mapped memory. They are valid until [Batch.Release]
+// or the next Get with the same batch, whatever is deleted, truncated or closed meanwhile;
+// what is kept longer has to be copied. Touching them can fault when somebody shortened the
+// file: read them inside [Guard] where that may happen.
+//
+// # Concurrency
+//
+// A [Reader] may be used by any number of goroutines. A Batch belongs to one at a time.
+package getmessage

@@ -1,0 +1,127 @@
+package getmessage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+)
+
+// ErrRemoved says that a physical offset is no longer in the log.
+var ErrRemoved = errors.New("no longer in the log")
+
+// ErrUnavailable says that a queue's entries cannot be had for now.
+var ErrUnavailable = errors.New("queue entries are not available")
+
+// Ref keeps memory valid until it is released.
+type Ref interface{ Release() }
+
+// Log is the commit log of a pull.
+type Log interface {
+	// Bounds returns the physical offsets of the oldest byte and behind the newest visible.
+	Bounds() (min, max int64)
+	// Map returns the visible bytes of the segment that holds a physical offset, the
+	// offset of the first of them, and what keeps them valid. The error is ErrRemoved for
+	// an offset that is no longer there.
+	Map(off int64) (base int64, data []byte, ref Ref, err error)
+	// Damage makes the error of bytes at a physical offset.
+	Damage(off int64, err error) *message.DamageError
+}
+
+// Queue is the consume queue of a pull.
+type Queue interface {
+	// Bounds returns the offset of the first message that is left and behind the last one.
+	Bounds(ctx context.Context) (min, max int64, err error)
+	// FileEntries returns the entries of a queue file; a pull ends where a file ends.
+	FileEntries() int64
+	// Slice returns encoded entries from an offset within the bounds on, as many as lie in
+	// one piece, and what keeps them valid (nil: the collector does). No entries: they are
+	// missing there.
+	Slice(off int64) (entries []byte, ref Ref, err error)
+	// Heal returns the entry that the log itself has for an offset whose entry is missing
+	// or wrong, false where the log has none. The error is ErrUnavailable where the answer
+	// is not known yet.
+	Heal(ctx context.Context, off int64) (consumequeue.Entry, bool, error)
+	// Damage makes the error of an offset's entry.
+	Damage(off int64, err error) *message.DamageError
+}
+
+// Reader answers pulls over one log. Set its fields before the first Get.
+type Reader struct {
+	Log    Log
+	Limits Limits // with every field set: see Limits.WithDefaults
+	// Threshold returns the distance in bytes from the end of the log up to which data is
+	// taken for data in memory. It is called once per pull.
+	Threshold func() int64
+	// Strict makes a damaged record an error. Else it is passed over.
+	Strict bool
+
+	role atomic.Int32
+}
+
+// SetRole changes the part that the store plays. It may be called at any time.
+func (r *Reader) SetRole(role Role) { r.role.Store(int32(role)) }
+
+// Role returns the part that the store plays.
+func (r *Reader) Role() Role { return Role(r.role.Load()) }
+
+// Get answers a pull into a batch, whose former records it releases. q is nil for a queue
+// that is not known.
+//
+// The error is for what has no status: a file that cannot be read, a fault on a mapping (a
+// *message.DamageError), a damaged record in a Strict reader, a context that ended. The
+// batch then has no records.
+func (r *Reader) Get(ctx context.Context, q Queue, req *Request, b *Batch) (err error) {
+	b.reset()
+	// Guarded here and not through Guard: a closure would move the locals to the heap.
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		if p := recover(); p != nil {
+			b.Release()
+			err = mapfile.FaultError(p)
+		}
+	}()
+	if err := r.get(ctx, q, req, b); err != nil {
+		b.Release()
+		return fmt.Errorf("get %s/%d at %d: %w", req.Topic, req.QueueID, req.Offset, err)
+	}
+	return nil
+}
+
+func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error {
+	// The log's end is taken before the queue's, as in RocketMQ: every entry then lies
+	// below it or is newer.
+	_, logMax := r.Log.Bounds()
+	b.Decision = Decision{Policy: Distance, Threshold: r.Threshold()}
+	if req.Topic == "" || req.QueueID < 0 {
+		b.Status, b.NextOffset = NoMatchedLogicQueue, req.Offset
+		return nil
+	}
+	if q != nil {
+		var err error
+		if b.MinOffset, b.MaxOffset, err = q.Bounds(ctx); err != nil {
+			return err
+		}
+	}
+	var done bool
+	b.Status, b.NextOffset, b.Hint, done = boundary(r.Role(), req.Offset, b.MinOffset, b.MaxOffset)
+	if done {
+		return nil
+	}
+	s := scan{Reader: r, q: q, req: req, b: b, logMax: logMax, threshold: b.Decision.Threshold}
+	err := s.run(ctx)
+	if errors.Is(err, ErrUnavailable) && len(b.records) == 0 {
+		b.Status, b.NextOffset, err = OffsetFoundNull, req.Offset, nil
+	}
+	if err != nil {
+		return err
+	}
+	b.Decision = decide(logMax, s.pulled, s.threshold, s.reached)
+	return nil
+}

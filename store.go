@@ -1,0 +1,174 @@
+package warmlog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmlog/warmlog/commitlog"
+	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+	"github.com/warmlog/warmlog/pagecache"
+)
+
+// Store is an open store. All methods may be called concurrently.
+type Store struct {
+	options   Options
+	paths     layout.Store
+	queueSize int64 // bytes of a queue file
+	// anyFile is false where there is no queue file at all: queues were lost or are kept
+	// elsewhere, and are made from the whole log.
+	anyFile   bool
+	cache     *mapfile.Cache
+	log       *commitlog.Log
+	queues    consumequeue.Table
+	threshold *pagecache.Threshold
+	reader    *getmessage.Reader
+
+	checkpoint layout.Checkpoint // as it was when the store was opened
+	abort      layout.Abort      // likewise
+	scanned    int64             // from this physical offset on, every record was dispatched
+	// disorder is the most, in ms, by which a store time fell below an earlier one in what
+	// was scanned.
+	disorder atomic.Int64
+
+	followMu sync.Mutex // held by the one goroutine that reads new records
+	dispatch *dispatcher
+	listed   time.Time // when the segments were last listed; guarded by followMu
+	newest   int64     // highest store time so far; guarded by followMu
+
+	mu      sync.Mutex
+	notes   []string               // guarded by mu
+	tailCut *message.DamageError   // what ends the log; nil: the end of a segment. Set by Open
+	damaged []*message.DamageError // found by Open, in order; guarded by mu
+
+	closed atomic.Bool
+	stop   context.CancelFunc
+	done   sync.WaitGroup // the goroutines of this store
+}
+
+// Get answers one pull into a caller's batch, which may be used again. See package
+// getmessage for statuses, errors and how long the records are valid.
+//
+// A pull at or above the end of its queue first looks for messages that came in.
+func (s *Store) Get(ctx context.Context, req *getmessage.Request, b *getmessage.Batch) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	if err := s.get(ctx, req, b); err != nil {
+		return err
+	}
+	switch b.Status {
+	case getmessage.OffsetOverflowOne, getmessage.OffsetOverflowBadly, getmessage.NoMessageInQueue:
+		if grew, err := s.follow(ctx); err != nil || !grew {
+			return err
+		}
+		return s.get(ctx, req, b)
+	}
+	return nil
+}
+
+func (s *Store) get(ctx context.Context, req *getmessage.Request, b *getmessage.Batch) error {
+	var q getmessage.Queue // stays nil for a queue that is not known
+	if found := s.queues.Get(req.Topic, req.QueueID); found != nil {
+		q = pullQueue{found}
+	}
+	err := s.reader.Get(ctx, q, req, b)
+	if err != nil {
+		s.quarantine(err)
+	}
+	return err
+}
+
+// Bounds returns the physical offsets of the log's oldest byte and behind its newest.
+func (s *Store) Bounds() (min, max int64) { return s.log.Min(), s.log.Max() }
+
+// Queues returns the queues that have a directory or a message, by topic in byte order and
+// id.
+func (s *Store) Queues() []consumequeue.Named {
+	var all []consumequeue.Named
+	for _, q := range s.queues.All() {
+		all = append(all, consumequeue.Named{Topic: q.Topic(), ID: q.ID()})
+	}
+	return all
+}
+
+// QueueBounds returns the offset of a queue's first message that is left and behind its
+// last one. The error of a queue that is not known is [ErrUnknownQueue].
+func (s *Store) QueueBounds(ctx context.Context, topic string, id int32) (min, max int64, err error) {
+	q, err := s.queue(topic, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	return q.Bounds(ctx)
+}
+
+func (s *Store) queue(topic string, id int32) (*consumequeue.Queue, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if q := s.queues.Get(topic, id); q != nil {
+		return q, nil
+	}
+	return nil, fmt.Errorf("%w: %s/%d", ErrUnknownQueue, topic, id)
+}
+
+// Notes returns what was odd about the store's files when it was opened, one line each.
+func (s *Store) Notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(s.log.Notes(), s.notes...)
+}
+
+// Damaged returns the damage that Open passed over.
+func (s *Store) Damaged() []*message.DamageError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*message.DamageError(nil), s.damaged...)
+}
+
+func (s *Store) note(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	s.options.Logger.Warn(line)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes = append(s.notes, line)
+}
+
+// Close gives up the store's files. It waits for no batch: records stay valid until they
+// are released.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return ErrClosed
+	}
+	s.stop()
+	s.done.Wait()
+	s.followMu.Lock() // let one that reads new records end
+	defer s.followMu.Unlock()
+	for _, q := range s.queues.All() {
+		q.Close()
+	}
+	s.log.Close()
+	return nil
+}
+
+// keepThreshold reads the memory's limits again from time to time, until the store closes.
+func (s *Store) keepThreshold(ctx context.Context) {
+	tick := time.NewTicker(pagecache.RefreshInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := s.threshold.Refresh(); err != nil {
+				s.options.Logger.Warn("memory limits not read again", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package warmlog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/warmlog/warmlog/message"
+)
+
+// tail reads the end of the log when a store is opened.
+type tail struct {
+	*Store
+	ctx   context.Context
+	from  int64 // physical offset where reading begins
+	until int64 // end of the last segment that was begun, for the progress
+	// sealed is the beginning of the last segment that begins with a sound record: those
+	// below were filled, so that a record there that is not sound is damaged.
+	sealed int64
+}
+
+// read returns the end of the log.
+func (t *tail) read() (int64, error) {
+	scan := t.log.Scan(t.from, t.log.Limit(), true)
+	defer scan.Close()
+	for {
+		for n := 0; scan.Next(); n++ {
+			v := scan.View()
+			t.clock(v.StoreTimestamp())
+			if err := t.dispatch.add(v, scan.Pos()); err != nil {
+				return 0, err
+			}
+			if n%1024 == 0 {
+				if t.ctx.Err() != nil {
+					return 0, t.ctx.Err()
+				}
+				t.report("reading the log", scan.Pos()-t.from, t.until-t.from)
+			}
+		}
+		if scan.Err() == nil {
+			return scan.Offset(), nil
+		}
+		var damage *message.DamageError
+		if !errors.As(scan.Err(), &damage) {
+			return 0, scan.Err()
+		}
+		at := scan.Offset()
+		switch {
+		case at < t.sealed:
+			if !scan.Resync(nil) {
+				scan.Skip(t.log.Segment(at).Base + t.log.SegmentSize())
+			}
+		case !t.abort.Exists && scan.Resync(t.filed):
+		case !t.abort.Exists && t.claimed(at) > at:
+			// The last records are damaged: nothing sound follows, but queues name them.
+			if err := t.Store.damage(damage); err != nil {
+				return 0, err
+			}
+			return t.claimed(at), nil
+		default:
+			t.tailCut = damage
+			return at, nil
+		}
+		if err := t.Store.damage(damage); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// filed reports whether a record that was found behind damage is in its queue's file. One
+// that is not was left over when an earlier start cut the log, and is overwritten one day.
+func (t *tail) filed(v *message.View) bool {
+	if !v.Queued() {
+		return false
+	}
+	q := t.queues.Get(string(v.Topic()), v.QueueID())
+	if q == nil {
+		return false
+	}
+	e, ok := q.EntryAt(v.QueueOffset())
+	return ok && e.Offset == v.PhysicalOffset() && e.Size == v.Size()
+}
+
+// claimed returns the physical offset up to which the queues name records of the last
+// segment, of a store that was stopped in order.
+func (t *tail) claimed(at int64) int64 {
+	end := at
+	limit := t.log.Limit()
+	for q, c := range t.dispatch.at {
+		for off := c.next; ; off++ {
+			e, ok := q.EntryAt(off)
+			if !ok || e.Offset < at || e.End() > limit {
+				break
+			}
+			end = max(end, e.End())
+		}
+	}
+	return end
+}
+
+func (s *Store) report(phase string, done, total int64) {
+	s.options.Progress(Progress{phase, done, max(done, total)})
+}
