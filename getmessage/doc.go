@@ -32,6 +32,9 @@
 //     size, topic, queue and queue offset. RocketMQ returns whatever lies there. A record
 //     that is damaged is passed over and listed in [Batch.Damaged], or is an error by
 //     [Reader.Strict]. Its body's checksum is not read here.
+//   - The minimum offset is that of the first message whose record the log still has.
+//     RocketMQ looks for it in the queue's first file only: once all of that lies below the
+//     log, its minimum points at messages that are gone.
 //   - A slave does not correct offsets (as in RocketMQ), but says why, so that a broker can
 //     send the consumer to the master or hold the pull instead of letting it ask again at
 //     once (F9): see [Hint].
