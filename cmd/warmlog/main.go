@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitGood   = 0
+	exitFailed = 1 // damage was found, or something failed
+	exitMisuse = 2
+)
+
+// errDamage ends a command that did its work and found damage, which it has printed.
+var errDamage = errors.New("damage was found")
+
+// misuse is an error of the caller.
+type misuse struct{ error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line.
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	w := bufio.NewWriterSize(out, 1<<16)
+	app := &app{in: in, out: w, err: errOut}
+	cmd := app.command()
+	cmd.SetArgs(args)
+	cmd.SetIn(in)
+	cmd.SetOut(w)
+	cmd.SetErr(errOut)
+	err := cmd.ExecuteContext(ctx)
+	if flushed := w.Flush(); err == nil {
+		err = flushed
+	}
+	var wrong misuse
+	switch {
+	case err == nil:
+		return exitGood
+	case errors.Is(err, errDamage):
+		return exitFailed
+	case errors.As(err, &wrong) || !app.started:
+		// What cobra refuses before a command starts is misuse too.
+		fmt.Fprintf(errOut, "warmlog: %v\n", err)
+		fmt.Fprintln(errOut, "Run 'warmlog --help' for what there is.")
+		return exitMisuse
+	default:
+		fmt.Fprintf(errOut, "warmlog: %v\n", err)
+		return exitFailed
+	}
+}
+
+// app is what the commands share.
+type app struct {
+	in      io.Reader
+	out     *bufio.Writer
+	err     io.Writer
+	json    bool
+	started bool // a command has begun: errors are its own
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "warmlog",
+		Short: "Look into a message store in RocketMQ's formats",
+		Long: `warmlog opens a store that RocketMQ 4.9 to 5.5 or warmlog wrote, without changing it:
+it shows messages, answers pulls and queries as a broker would, and checks everything.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print everything as JSON, one object a line")
+	root.AddCommand(a.cat(), a.get(), a.find(), a.inspect(), a.verify())
+	return root
+}
+
+// begin marks that a command has begun, when arguments and flags were found right.
+func (a *app) begin(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.started = true
+		return run(cmd, args)
+	}
+}
+
+// dirArg is the one argument of every command.
+var dirArg = cobra.ExactArgs(1)

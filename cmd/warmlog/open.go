@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/warmlog/warmlog"
+	"github.com/warmlog/warmlog/message"
+)
+
+// open opens a store for looking, with a progress bar where that takes time.
+func (a *app) open(ctx context.Context, dir string) (*warmlog.Store, *bar, error) {
+	b := newBar(a.err)
+	store, err := warmlog.OpenContext(ctx, dir, warmlog.Options{ReadOnly: true, Progress: b.update})
+	b.finish()
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, b, nil
+}
+
+// damage prints what is wrong with stored bytes on standard error.
+func (a *app) damage(d *message.DamageError) {
+	a.flush()
+	if a.json {
+		writeJSON(a.err, damageLine(d))
+		return
+	}
+	printf(a.err, "damage: %s at byte %d: %s: %v\n", d.File, d.Offset, message.KindName(d), d.Err)
+}
+
+// note prints something worth knowing on standard error.
+func (a *app) note(text string) {
+	a.flush()
+	if a.json {
+		writeJSON(a.err, struct {
+			Note string `json:"note"`
+		}{text})
+		return
+	}
+	printf(a.err, "note: %s\n", text)
+}
+
+// flush keeps the order of what goes to both outputs.
+func (a *app) flush() { _ = a.out.Flush() }
+
+// asDamage returns the damage in an error.
+func asDamage(err error) (*message.DamageError, bool) {
+	var d *message.DamageError
+	return d, errors.As(err, &d)
+}
