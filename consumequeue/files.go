@@ -44,12 +44,9 @@ func listFiles(dir string, fileSize int64, cache *mapfile.Cache) (*files, error)
 		if err != nil || !st.Mode().IsRegular() {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		if st.Size() != fileSize || base%fileSize != 0 {
-			f.damage = append(f.damage, &message.DamageError{File: path, Offset: min(st.Size(), fileSize), Err: layout.ErrFileSize})
-			if base%fileSize != 0 {
-				continue
-			}
+		if base%fileSize != 0 {
+			f.damage = append(f.damage, &message.DamageError{File: filepath.Join(dir, e.Name()), Err: layout.ErrFileSize})
+			continue
 		}
 		found = append(found, file{base, st.Size()})
 	}
@@ -57,31 +54,35 @@ func listFiles(dir string, fileSize int64, cache *mapfile.Cache) (*files, error)
 		return f, nil
 	}
 	slices.SortFunc(found, func(a, b file) int { return cmp.Compare(a.base, b.base) })
+	if last := len(found) - 1; last > 0 && found[last].size == 0 {
+		found = found[:last] // made, and the process died before it had its size
+	}
 	f.first = found[0].base / EntrySize
 	for _, file := range found {
-		for n := f.first + int64(len(f.slots))*f.per; n < file.base/EntrySize; n += f.per {
-			if len(f.slots) >= maxFiles {
-				break
-			}
-			f.damage = append(f.damage, &message.DamageError{File: filepath.Join(dir, layout.FileName(n*EntrySize)), Err: layout.ErrHole})
-			f.slots = append(f.slots, nil)
-		}
-		if len(f.slots) >= maxFiles {
-			// A stray name far off would make a list of that length.
-			f.damage = append(f.damage, &message.DamageError{File: filepath.Join(dir, layout.FileName(file.base)), Err: layout.ErrHole})
+		path := filepath.Join(dir, layout.FileName(file.base))
+		gap := file.base/fileSize - f.limit()/f.per
+		if gap > maxHole {
+			f.damage = append(f.damage, &message.DamageError{File: path, Err: layout.ErrHole})
 			break
+		}
+		for ; gap > 0; gap-- {
+			f.damage = append(f.damage, &message.DamageError{File: filepath.Join(dir, layout.FileName(f.limit()*EntrySize)), Err: layout.ErrHole})
+			f.slots = append(f.slots, nil)
 		}
 		var slot *mapfile.Slot
 		if file.size == fileSize {
-			slot = cache.Slot(filepath.Join(dir, layout.FileName(file.base)), fileSize, mapfile.ReadOnly)
+			slot = cache.Slot(path, fileSize, mapfile.ReadOnly)
+		} else {
+			f.damage = append(f.damage, &message.DamageError{File: path, Offset: min(file.size, fileSize), Err: layout.ErrFileSize})
 		}
 		f.slots = append(f.slots, slot)
 	}
 	return f, nil
 }
 
-// maxFiles bounds the files of one queue: 300 thousand million messages by default.
-const maxFiles = 1 << 20
+// maxHole is how many files in a row may be missing before the next one is taken for a
+// stray: its name, which may be any number, must not cost memory.
+const maxHole = 1024
 
 func (f *files) close() {
 	for _, s := range f.slots {

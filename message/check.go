@@ -1,9 +1,6 @@
 package message
 
-import (
-	"bytes"
-	"hash/crc32"
-)
+import "hash/crc32"
 
 // PropCRCSize is what the whole-record checksum takes at the end of the properties: the
 // name, 0x01, ten digits, 0x02.
@@ -43,24 +40,40 @@ func (v *View) CheckAt(pos int64) error {
 
 // propCRC reads the checksum at the end of the properties: decimal digits, the least
 // significant first, padded with zeros. Source: CommitLog.appendMessage (enabledAppendPropCRC).
-func (v *View) propCRC() (uint32, bool) {
+//
+// Nothing else says whether a record has one, so that a tail which is one but for a byte or
+// two is taken for one that is damaged: ok, and a sum that no record has.
+func (v *View) propCRC() (sum uint32, ok bool) {
+	const none, damaged, most = 0, 0xFFFFFFFF, 0x7FFFFFFF
 	p := v.Properties()
 	if len(p) < PropCRCSize {
-		return 0, false
+		return none, false
 	}
 	p = p[len(p)-PropCRCSize:]
-	if !bytes.HasPrefix(p, []byte(PropCRC)) || p[len(PropCRC)] != nameEnd || p[PropCRCSize-1] != valueEnd {
-		return 0, false
+	wrong := 0
+	for i, c := range []byte(PropCRC + "\x01") {
+		if p[i] != c {
+			wrong++
+		}
 	}
-	sum := uint64(0)
+	if p[PropCRCSize-1] != valueEnd {
+		wrong++
+	}
+	n := uint64(0)
 	digits := p[len(PropCRC)+1 : PropCRCSize-1]
 	for i := len(digits) - 1; i >= 0; i-- {
 		if digits[i] < '0' || digits[i] > '9' {
-			return 0, false
+			wrong++
 		}
-		sum = sum*10 + uint64(digits[i]-'0')
+		n = n*10 + uint64(digits[i]-'0')
 	}
-	return uint32(sum), sum <= 0x7FFFFFFF
+	switch {
+	case wrong > 2:
+		return none, false
+	case wrong > 0 || n > most:
+		return damaged, true
+	}
+	return uint32(n), true
 }
 
 // putPropCRC fills the reserved tail of a finished record. The record ends with

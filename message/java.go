@@ -1,6 +1,24 @@
 package message
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// JavaString returns the text that Java decodes from UTF-8 bytes: U+FFFD stands for what is
+// malformed, as often as Java puts it.
+func JavaString(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	var sb strings.Builder
+	for len(b) > 0 {
+		r, n := javaRune(b)
+		sb.WriteRune(r)
+		b = b[n:]
+	}
+	return sb.String()
+}
 
 // JavaHash returns String.hashCode of the text that Java decodes from UTF-8 bytes:
 // h = 31·h + c over UTF-16 code units, in 32 bits.

@@ -305,6 +305,9 @@ func TestJavaHash(t *testing.T) {
 		if got := message.JavaHash(b); got != want {
 			t.Errorf("%x: %d, want %d", b, got, want)
 		}
+		if text := message.JavaString(b); message.JavaHash([]byte(text)) != want {
+			t.Errorf("%x: %q has another hash", b, text)
+		}
 	}
 	if n < 400 {
 		t.Errorf("only %d lines", n)

@@ -66,11 +66,11 @@ func (p Properties) Get(name string) []byte {
 	return found
 }
 
-// Map returns all pairs with copies of names and values.
+// Map returns all pairs, names and values as text: see [JavaString].
 func (p Properties) Map() map[string]string {
 	m := make(map[string]string)
 	for name, value := range p.All() {
-		m[string(name)] = string(value)
+		m[JavaString(name)] = JavaString(value)
 	}
 	return m
 }

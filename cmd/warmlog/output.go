@@ -38,7 +38,7 @@ type messageJSON struct {
 func messageLine(v *message.View, withBody bool) *messageJSON {
 	sum := sha256.Sum256(v.Body())
 	m := &messageJSON{
-		Topic: string(v.Topic()), Queue: v.QueueID(), QueueOffset: v.QueueOffset(), PhysicalOffset: v.PhysicalOffset(),
+		Topic: message.JavaString(v.Topic()), Queue: v.QueueID(), QueueOffset: v.QueueOffset(), PhysicalOffset: v.PhysicalOffset(),
 		Size: v.Size(), Flag: v.Flag(), SysFlag: v.SysFlag(), BornTimestamp: v.BornTimestamp(), StoreTimestamp: v.StoreTimestamp(),
 		BornHost: message.HostString(v.BornHost()), StoreHost: message.HostString(v.StoreHost()),
 		BodyCRC: v.BodyCRC(), BodyLen: len(v.Body()), BodySHA256: hex.EncodeToString(sum[:]), MsgID: v.ID(), Properties: v.Properties().Map(),
@@ -55,7 +55,7 @@ func optional(b []byte) *string {
 	if b == nil {
 		return nil
 	}
-	s := string(b)
+	s := message.JavaString(b)
 	return &s
 }
 

@@ -11,6 +11,7 @@ type Store string
 
 func (s Store) CommitLog() string         { return s.in("commitlog") }
 func (s Store) ConsumeQueue() string      { return s.in("consumequeue") }
+func (s Store) ConsumeQueueExt() string   { return s.in("consumequeue_ext") }
 func (s Store) BatchConsumeQueue() string { return s.in("batchconsumequeue") }
 func (s Store) Index() string             { return s.in("index") }
 func (s Store) Config() string            { return s.in("config") }
