@@ -4,39 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/consumequeue"
-	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/message"
 )
-
-// pullLog is the log as package getmessage wants it.
-type pullLog struct{ *commitlog.Log }
-
-func (l pullLog) Bounds() (min, max int64) { return l.Min(), l.Max() }
-
-func (l pullLog) Map(off int64) (int64, []byte, getmessage.Ref, error) {
-	base, data, file, err := l.Log.Map(off)
-	if err != nil {
-		if errors.Is(err, commitlog.ErrGone) {
-			err = getmessage.ErrRemoved
-		}
-		return 0, nil, nil, err
-	}
-	return base, data, file, nil
-}
-
-// pullQueue is a queue as package getmessage wants it.
-type pullQueue struct{ *consumequeue.Queue }
-
-func (q pullQueue) Slice(off int64) ([]byte, getmessage.Ref, error) {
-	entries, file, err := q.Queue.Slice(off)
-	if file == nil {
-		return entries, nil, err // a nil *File must not become a Ref
-	}
-	return entries, file, err
-}
 
 // queueLog is the log as a queue wants it.
 type queueLog struct{ *Store }

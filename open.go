@@ -36,7 +36,7 @@ func openReadOnly(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.reader = &getmessage.Reader{Log: pullLog{s.log}, Limits: o.Limits, Threshold: s.threshold.Bytes, Strict: o.Strict}
+	s.reader = &getmessage.Reader{Log: s.log, Limits: o.Limits, Threshold: s.threshold.Bytes, Strict: o.Strict}
 	s.reader.SetRole(o.Role)
 	s.dispatch = newDispatcher(s)
 	s.listed = time.Now()

@@ -76,7 +76,7 @@ func (s *Store) Get(ctx context.Context, req *getmessage.Request, b *getmessage.
 func (s *Store) get(ctx context.Context, req *getmessage.Request, b *getmessage.Batch) error {
 	var q getmessage.Queue // stays nil for a queue that is not known
 	if found := s.queues.Get(req.Topic, req.QueueID); found != nil {
-		q = pullQueue{found}
+		q = found
 	}
 	err := s.reader.Get(ctx, q, req, b)
 	if err != nil {

@@ -142,6 +142,9 @@ func (l *Log) Min() int64 {
 	return 0
 }
 
+// Bounds returns Min and Max.
+func (l *Log) Bounds() (min, max int64) { return l.Min(), l.Max() }
+
 // Max returns the physical offset behind the newest visible byte.
 func (l *Log) Max() int64 { return l.max.Load() }
 
@@ -171,9 +174,9 @@ func (l *Log) Segment(off int64) *Segment {
 }
 
 // Map returns the mapped visible bytes of the segment that holds a physical offset, the
-// offset of the first of them, and the file with a reference that the caller releases. The
-// error is [ErrGone], [ErrBeyond], or what made the segment unusable.
-func (l *Log) Map(off int64) (base int64, data []byte, file *mapfile.File, err error) {
+// offset of the first of them, and what keeps them valid until it is released. The error is
+// [ErrGone], [ErrBeyond], or what made the segment unusable.
+func (l *Log) Map(off int64) (base int64, data []byte, held interface{ Release() }, err error) {
 	max := l.Max()
 	if off >= max {
 		return 0, nil, nil, ErrBeyond
@@ -182,7 +185,8 @@ func (l *Log) Map(off int64) (base int64, data []byte, file *mapfile.File, err e
 	if s == nil {
 		return 0, nil, nil, ErrGone
 	}
-	if file, err = s.acquire(); err != nil {
+	file, err := s.acquire()
+	if err != nil {
 		return 0, nil, nil, err
 	}
 	n := min(s.Size, max-s.Base)

@@ -3,6 +3,7 @@ package consumequeue
 import (
 	"bytes"
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -38,18 +39,27 @@ type Queue struct {
 	// use. A reader that loads it sees every entry below max in the state it loads afterwards.
 	minMax atomic.Pointer[bounds]
 
+	// checked is the offset from which on every entry was merged: see Checked.
+	checked atomic.Int64
+
 	mu sync.Mutex // serialises those who replace state or minMax
 	// seenFrom and seenTo are the offsets of the first message that a scan of the log saw,
 	// and behind the last one. -1: none. Guarded by mu.
 	seenFrom, seenTo int64
 }
 
-type bounds struct{ min, max, logMin int64 }
+// bounds is immutable.
+type bounds struct {
+	min, max int64
+	logMin   int64 // physical offset for which min was found
+}
 
 // NewQueue makes a queue over a directory, which need not exist. fileSize is a multiple of
 // EntrySize. Nothing is read before the first use.
 func NewQueue(topic string, id int32, dir string, fileSize int64, cache *mapfile.Cache, log Log) *Queue {
-	return &Queue{topic: topic, id: id, dir: dir, fileSize: fileSize, cache: cache, log: log, seenFrom: -1, seenTo: -1}
+	q := &Queue{topic: topic, id: id, dir: dir, fileSize: fileSize, cache: cache, log: log, seenFrom: -1, seenTo: -1}
+	q.checked.Store(math.MaxInt64)
+	return q
 }
 
 // Topic returns the queue's topic.
@@ -60,6 +70,11 @@ func (q *Queue) ID() int32 { return q.id }
 
 // FileEntries returns the entries of a file. A pull ends where a file ends.
 func (q *Queue) FileEntries() int64 { return q.fileSize / EntrySize }
+
+// Checked returns the offset from which on each entry was compared with its record, or made
+// from it, since the queue was opened: such a record was decoded and its checksums were
+// right. Math.MaxInt64 if none was.
+func (q *Queue) Checked() int64 { return q.checked.Load() }
 
 // Close gives the files up. What somebody holds stays valid until released.
 func (q *Queue) Close() {
@@ -128,11 +143,18 @@ func (q *Queue) stateLocked() (*state, error) {
 }
 
 // Slice returns encoded entries from an offset within the bounds on: those that lie in one
-// piece, in memory or mapped. file, if not nil, has a reference that the caller releases
-// after the last use of the entries. No entries: the queue's files have none there; see
-// [Queue.Heal].
-func (q *Queue) Slice(off int64) (entries []byte, file *mapfile.File, err error) {
-	return q.state.Load().slice(off)
+// piece, in memory or mapped. held, if not nil, keeps them valid until it is released. No
+// entries: the queue's files have none there; see [Queue.Heal].
+func (q *Queue) Slice(off int64) (entries []byte, held interface{ Release() }, err error) {
+	st := q.state.Load()
+	if run, next := st.runAt(off); run != nil || next >= 0 {
+		return st.overlaid(off, run, next)
+	}
+	b, file, err := st.files.mapped(off)
+	if file == nil {
+		return b, nil, err // a nil *File would not be a nil interface
+	}
+	return b, file, err
 }
 
 // Read returns up to n encoded entries from an offset on, the files' by pread into buf or a
@@ -180,6 +202,10 @@ func (q *Queue) Merge(off int64, entries []byte) error {
 		return err
 	}
 	end := off + int64(len(entries)/EntrySize)
+	if off != q.seenTo {
+		// Behind a gap, or the first: what lies before was not seen.
+		q.checked.Store(off)
+	}
 	q.seenTo = max(q.seenTo, end)
 	if q.seenFrom < 0 || off < q.seenFrom {
 		q.seenFrom = off
@@ -234,6 +260,7 @@ func (q *Queue) Restart(off int64) {
 		q.state.Store(&state{files: st.files})
 	}
 	q.seenFrom, q.seenTo = off, off
+	q.checked.Store(off)
 	q.minMax.Store(nil)
 }
 

@@ -1,10 +1,6 @@
 package consumequeue
 
-import (
-	"sort"
-
-	"github.com/warmlog/warmlog/internal/mapfile"
-)
+import "sort"
 
 // state is what a queue's readers use: its files, and the runs that overlay them.
 // Immutable, but for the free capacity behind a run's entries, which no reader sees.
@@ -82,16 +78,18 @@ func (st *state) with(off int64, entries []byte) *state {
 	return &state{st.files, runs}
 }
 
-// slice returns the encoded entries from off on that lie in one piece, in memory or in a
-// mapped file with a reference that the caller releases; nothing where no entry is.
-func (st *state) slice(off int64) ([]byte, *mapfile.File, error) {
-	r, next := st.runAt(off)
+// overlaid returns the encoded entries from off on: of the run that holds it, or of the
+// files up to the next run.
+func (st *state) overlaid(off int64, r *run, next int64) ([]byte, interface{ Release() }, error) {
 	if r != nil {
 		return r.entries[(off-r.first)*EntrySize:], nil, nil
 	}
 	b, file, err := st.files.mapped(off)
-	if next >= 0 && int64(len(b)) > (next-off)*EntrySize {
+	if int64(len(b)) > (next-off)*EntrySize {
 		b = b[:(next-off)*EntrySize]
+	}
+	if file == nil {
+		return b, nil, err
 	}
 	return b, file, err
 }

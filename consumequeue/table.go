@@ -2,40 +2,48 @@ package consumequeue
 
 import (
 	"cmp"
-	"maps"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/cespare/xxhash/v2"
 )
 
-// shards is the number of maps that a table is spread over. A map is copied when a queue
-// comes in: with 100,000 queues a copy is of about 100.
-const shards = 1024
-
-// Table finds queues by topic and id. Looking up takes no lock.
+// Table finds queues by topic and id. Looking up takes no lock and costs one hash of the
+// topic. Queues only come in; they do not go.
 type Table struct {
-	shard [shards]atomic.Pointer[map[key]*Queue]
-	mu    sync.Mutex // serialises those who replace a map
+	slots atomic.Pointer[[]slot] // a power of two, at most half full
+	mu    sync.Mutex             // serialises those who add
+	count int                    // guarded by mu
 }
 
-type key struct {
-	topic string
-	id    int32
+// slot holds one queue. A reader that sees the queue sees the hash: it is stored before.
+type slot struct {
+	hash  uint64
+	queue atomic.Pointer[Queue]
 }
 
-func (t *Table) at(k key) *atomic.Pointer[map[key]*Queue] {
-	return &t.shard[(xxhash.Sum64String(k.topic)+uint64(k.id))%shards]
+var seed = maphash.MakeSeed()
+
+func hash(topic string, id int32) uint64 {
+	// The odd constant spreads the ids of one topic over the table.
+	return maphash.String(seed, topic) + uint64(uint32(id))*0x9E3779B97F4A7C15
 }
 
 // Get returns a queue, nil if there is none.
 func (t *Table) Get(topic string, id int32) *Queue {
-	k := key{topic, id}
-	if m := t.at(k).Load(); m != nil {
-		return (*m)[k]
+	slots := t.slots.Load()
+	if slots == nil {
+		return nil
 	}
-	return nil
+	h := hash(topic, id)
+	mask := uint64(len(*slots) - 1)
+	for i := h; ; i++ {
+		s := &(*slots)[i&mask]
+		q := s.queue.Load()
+		if q == nil || s.hash == h && q.id == id && q.topic == topic {
+			return q
+		}
+	}
 }
 
 // Ensure returns a queue, which it makes if there is none.
@@ -49,23 +57,51 @@ func (t *Table) Ensure(topic string, id int32, make func() *Queue) *Queue {
 		return q
 	}
 	q := make()
-	k := key{q.topic, id} // not the caller's string, which may be of a buffer
-	shard := t.at(k)
-	next := map[key]*Queue{}
-	if m := shard.Load(); m != nil {
-		next = maps.Clone(*m)
-	}
-	next[k] = q
-	shard.Store(&next)
+	t.addLocked(q)
 	return q
+}
+
+const leastSlots = 64
+
+func (t *Table) addLocked(q *Queue) {
+	slots := t.slots.Load()
+	if slots == nil || 2*(t.count+1) > len(*slots) {
+		size := leastSlots
+		if slots != nil {
+			size = 2 * len(*slots)
+		}
+		grown := make([]slot, size)
+		for _, old := range t.All() {
+			place(grown, old)
+		}
+		t.slots.Store(&grown)
+		slots = &grown
+	}
+	place(*slots, q)
+	t.count++
+}
+
+func place(slots []slot, q *Queue) {
+	h := hash(q.topic, q.id)
+	mask := uint64(len(slots) - 1)
+	for i := h; ; i++ {
+		s := &slots[i&mask]
+		if s.queue.Load() == nil {
+			s.hash = h
+			s.queue.Store(q)
+			return
+		}
+	}
 }
 
 // All returns the queues by topic, in byte order, and id.
 func (t *Table) All() []*Queue {
 	var all []*Queue
-	for i := range t.shard {
-		if m := t.shard[i].Load(); m != nil {
-			all = slices.AppendSeq(all, maps.Values(*m))
+	if slots := t.slots.Load(); slots != nil {
+		for i := range *slots {
+			if q := (*slots)[i].queue.Load(); q != nil {
+				all = append(all, q)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *Queue) int {

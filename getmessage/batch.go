@@ -42,8 +42,9 @@ func (b *Batch) unpin() {
 	}
 }
 
-// reset makes the batch ready for another pull.
+// reset makes the batch ready for another pull. Get sets the other fields.
 func (b *Batch) reset() {
 	b.Release()
-	*b = Batch{Damaged: b.Damaged[:0], records: b.records, refs: b.refs}
+	b.MinOffset, b.MaxOffset, b.Bytes = 0, 0, 0
+	b.Damaged = b.Damaged[:0]
 }

@@ -29,9 +29,12 @@
 //     minimum offset whatever the log's minimum is. RocketMQ reads the first as a message
 //     that was removed and passes over all real ones in the first segment.
 //   - A record is given out only if it is the one that its entry names (F7): same place,
-//     size, topic, queue and queue offset. RocketMQ returns whatever lies there. A record
-//     that is damaged is passed over and listed in [Batch.Damaged], or is an error by
-//     [Reader.Strict]. Its body's checksum is not read here.
+//     size, topic, queue and queue offset. RocketMQ returns whatever lies there. Of a
+//     record that this process read whole since it opened the store ([Queue.Checked]) only
+//     the head is compared again. A record that is not the one, or whose structure is
+//     damaged, is passed over and listed in [Batch.Damaged], or is an error by
+//     [Reader.Strict]. Checksums are not compared here: that would touch every byte. Who
+//     wants them asks the record: message.View.Check.
 //   - The minimum offset is that of the first message whose record the log still has.
 //     RocketMQ looks for it in the queue's first file only: once all of that lies below the
 //     log, its minimum points at messages that are gone.

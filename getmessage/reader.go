@@ -7,19 +7,21 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
+	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/message"
 )
 
 // ErrRemoved says that a physical offset is no longer in the log.
-var ErrRemoved = errors.New("no longer in the log")
+var ErrRemoved = commitlog.ErrGone
 
 // ErrUnavailable says that a queue's entries cannot be had for now.
 var ErrUnavailable = errors.New("queue entries are not available")
 
-// Ref keeps memory valid until it is released.
-type Ref interface{ Release() }
+// Ref keeps memory valid until it is released. An alias, so that logs and queues need not
+// import this package.
+type Ref = interface{ Release() }
 
 // Log is the commit log of a pull.
 type Log interface {
@@ -43,6 +45,9 @@ type Queue interface {
 	// one piece, and what keeps them valid (nil: the collector does). No entries: they are
 	// missing there.
 	Slice(off int64) (entries []byte, ref Ref, err error)
+	// Checked returns the offset from which on each entry was compared with its record by
+	// this process, whole and with its checksums; math.MaxInt64 if none was.
+	Checked() int64
 	// Heal returns the entry that the log itself has for an offset whose entry is missing
 	// or wrong, false where the log has none. The error is ErrUnavailable where the answer
 	// is not known yet.
@@ -98,9 +103,10 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 	// The log's end is taken before the queue's, as in RocketMQ: every entry then lies
 	// below it or is newer.
 	_, logMax := r.Log.Bounds()
-	b.Decision = Decision{Policy: Distance, Threshold: r.Threshold()}
+	threshold := r.Threshold()
 	if req.Topic == "" || req.QueueID < 0 {
-		b.Status, b.NextOffset = NoMatchedLogicQueue, req.Offset
+		b.Status, b.NextOffset, b.Hint = NoMatchedLogicQueue, req.Offset, NoHint
+		b.Decision = Decision{Threshold: threshold}
 		return nil
 	}
 	if q != nil {
@@ -112,9 +118,10 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 	var done bool
 	b.Status, b.NextOffset, b.Hint, done = boundary(r.Role(), req.Offset, b.MinOffset, b.MaxOffset)
 	if done {
+		b.Decision = Decision{Threshold: threshold}
 		return nil
 	}
-	s := scan{Reader: r, q: q, req: req, b: b, logMax: logMax, threshold: b.Decision.Threshold}
+	s := scan{Reader: r, q: q, req: req, b: b, logMax: logMax, threshold: threshold}
 	err := s.run(ctx)
 	if errors.Is(err, ErrUnavailable) && len(b.records) == 0 {
 		b.Status, b.NextOffset, err = OffsetFoundNull, req.Offset, nil
@@ -122,6 +129,6 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 	if err != nil {
 		return err
 	}
-	b.Decision = decide(logMax, s.pulled, s.threshold, s.reached)
+	b.Decision = decide(logMax, s.pulled, threshold, s.reached)
 	return nil
 }

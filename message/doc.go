@@ -37,8 +37,8 @@
 //
 // # Views
 //
-// [View] is a decoded record over somebody else's bytes. It remembers the lengths that
-// were checked when it was made and never reads them again, so an accessor cannot run out
-// of bounds when the bytes change underneath, as bytes of a mapped file may. What an
-// accessor returns aliases those bytes and lives exactly as long as they do.
+// [View] is a record over somebody else's bytes, such as a mapped file: decoding copies
+// and allocates nothing. What an accessor returns aliases those bytes and lives exactly as
+// long as they do. Bytes of a file can change underneath; accessors check what they read
+// and return nothing rather than panic.
 package message

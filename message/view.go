@@ -2,20 +2,20 @@ package message
 
 import (
 	"encoding/binary"
+	"math"
 	"net/netip"
 )
 
 var be = binary.BigEndian
 
-// View is a decoded record over bytes that it does not own. The zero View is no record:
-// its accessors must not be called.
+// View is a record over bytes that it does not own. The zero View is no record: its
+// accessors must not be called. [Decode] makes a View whose structure was checked.
+//
+// An accessor reads the lengths that it needs from the bytes, and returns nothing (nil, 0,
+// an invalid address) where they lead out of the record. So none of them panics, whatever
+// happens to the bytes meanwhile, as it may to those of a mapped file.
 type View struct {
-	raw      []byte // the whole record
-	bodyLen  int32
-	topicLen uint16
-	propsLen uint16
-	bodyAt   uint8
-	topicK   uint8 // bytes of the topic's length: 1 or 2
+	raw []byte // the whole record, MinSize bytes at the least
 }
 
 // Size returns the total size that stands at the head of a record or of a blank, and
@@ -33,47 +33,19 @@ func Decode(b []byte) (View, error) {
 		return View{}, ErrTruncated
 	}
 	size, magic := Size(b)
-	k := 1
-	switch magic {
-	case MagicV1:
-	case MagicV2:
-		k = 2
-	default:
+	switch {
+	case magic != MagicV1 && magic != MagicV2:
 		return View{}, ErrMagic
-	}
-	if size < MinSize {
+	case size < MinSize:
 		return View{}, ErrSize
-	}
-	if int(size) > len(b) {
+	case int(size) > len(b):
 		return View{}, ErrTruncated
 	}
-	b = b[:size:size]
-	body := bodyAt(int32(be.Uint32(b[atSysFlag:])))
-	// The total is at least MinSize, but the hosts may be longer: check before reading on.
-	if int(size) < body+k+2 {
+	v := View{b[:size:size]}
+	if _, ok := v.properties(); !ok {
 		return View{}, ErrLengths
 	}
-	bodyLen := int64(int32(be.Uint32(b[body-4:])))
-	topic := int64(body) + bodyLen // where the topic's length stands
-	if bodyLen < 0 || topic+int64(k)+2 > int64(size) {
-		return View{}, ErrLengths
-	}
-	topicLen := int64(b[topic])
-	if k == 2 {
-		topicLen = topicLen<<8 | int64(b[topic+1])
-	}
-	if topicLen > MaxTopicV1 && (k == 1 || topicLen > 0x7FFF) {
-		return View{}, ErrLengths // signed in Java: such a record cannot be written
-	}
-	props := topic + int64(k) + topicLen
-	if props+2 > int64(size) {
-		return View{}, ErrLengths
-	}
-	propsLen := be.Uint16(b[props:])
-	if propsLen > MaxProperties || props+2+int64(propsLen) != int64(size) {
-		return View{}, ErrLengths
-	}
-	return View{b, int32(bodyLen), uint16(topicLen), propsLen, uint8(body), uint8(k)}, nil
+	return v, nil
 }
 
 // Raw returns the whole record.
@@ -83,7 +55,12 @@ func (v *View) Raw() []byte { return v.raw }
 func (v *View) Size() int32 { return int32(len(v.raw)) }
 
 // Version returns 1 or 2: the number of bytes of the topic's length.
-func (v *View) Version() int { return int(v.topicK) }
+func (v *View) Version() int {
+	if be.Uint32(v.raw[atMagic:]) == MagicV2 {
+		return 2
+	}
+	return 1
+}
 
 // BodyCRC returns the stored checksum of the body.
 func (v *View) BodyCRC() uint32 { return be.Uint32(v.raw[atBodyCRC:]) }
@@ -108,39 +85,61 @@ func (v *View) BornTimestamp() int64 { return int64(be.Uint64(v.raw[atBornTimest
 
 // StoreTimestamp returns the time of the append in ms since 1970.
 func (v *View) StoreTimestamp() int64 {
-	return int64(be.Uint64(v.raw[atBornHost+v.bornSize():]))
+	return int64(be.Uint64(v.raw[atBornHost+bornHostSize(v.SysFlag()):]))
 }
 
 // BornHost returns the producer's address.
 func (v *View) BornHost() netip.AddrPort {
-	return hostOf(v.raw[atBornHost : atBornHost+v.bornSize()])
+	return hostOf(v.raw[atBornHost : atBornHost+bornHostSize(v.SysFlag())])
 }
 
 // StoreHost returns the address of the broker that stored the message.
 func (v *View) StoreHost() netip.AddrPort { return hostOf(v.storeHost()) }
 
+func (v *View) storeHost() []byte {
+	flag := v.SysFlag()
+	from, to := atBornHost+bornHostSize(flag)+8, bodyAt(flag)-16
+	if to > len(v.raw) {
+		return nil
+	}
+	return v.raw[from:to:to]
+}
+
 // ReconsumeTimes returns how often the message was sent back for another try.
-func (v *View) ReconsumeTimes() int32 { return int32(be.Uint32(v.raw[v.bodyAt-16:])) }
+func (v *View) ReconsumeTimes() int32 {
+	at := bodyAt(v.SysFlag()) - 16
+	if at+4 > len(v.raw) {
+		return 0
+	}
+	return int32(be.Uint32(v.raw[at:]))
+}
 
 // PreparedTransactionOffset returns the physical offset of the half message of a
 // committed transaction.
-func (v *View) PreparedTransactionOffset() int64 { return int64(be.Uint64(v.raw[v.bodyAt-12:])) }
+func (v *View) PreparedTransactionOffset() int64 {
+	at := bodyAt(v.SysFlag()) - 12
+	if at+8 > len(v.raw) {
+		return 0
+	}
+	return int64(be.Uint64(v.raw[at:]))
+}
 
 // Body returns the body as stored: compressed if SysFlag says so (see [View.DecodedBody]).
 func (v *View) Body() []byte {
-	end := int(v.bodyAt) + int(v.bodyLen)
-	return v.raw[v.bodyAt:end:end]
+	from, to, _ := v.body()
+	return v.raw[from:to:to]
 }
 
 // Topic returns the topic's bytes.
 func (v *View) Topic() []byte {
-	from := int(v.bodyAt) + int(v.bodyLen) + int(v.topicK)
-	return v.raw[from : from+int(v.topicLen) : from+int(v.topicLen)]
+	from, to, _ := v.topic()
+	return v.raw[from:to:to]
 }
 
 // Properties returns the encoded properties; see [Properties] for what is in them.
 func (v *View) Properties() Properties {
-	return Properties(v.raw[len(v.raw)-int(v.propsLen):])
+	from, _ := v.properties()
+	return Properties(v.raw[from:])
 }
 
 // Property returns the value of a property, nil if it is absent.
@@ -153,26 +152,53 @@ func (v *View) Transaction() int32 { return v.SysFlag() & SysFlagTransactionMask
 // Queued reports whether the record has an entry in its consume queue: prepared and
 // rollback records have none.
 func (v *View) Queued() bool {
-	t := v.Transaction()
-	return t == 0 || t == SysFlagCommit
+	return v.SysFlag()&SysFlagPrepared == 0 // a rollback has that bit too
 }
 
-// bornSize and storeHost take the hosts' sizes from the view, not from the bytes: the
-// body's position, checked once, says whether there is room for two, one or no IPv6
-// address; only which of two is the long one has to be read again.
-func (v *View) bornSize() int {
-	switch v.bodyAt {
-	case minHeader:
-		return hostV4
-	case HeaderSize:
-		return hostV6
+// body, topic and properties return where the three parts of variable length lie, each
+// found behind the one before. ok is false, and the part empty, where the lengths lead out
+// of the record; for properties, which end with the record, also where they do not.
+
+func (v *View) body() (from, to int, ok bool) {
+	from = bodyAt(v.SysFlag())
+	if from > len(v.raw) {
+		return 0, 0, false
 	}
-	return bornHostSize(v.SysFlag())
+	n := uint(be.Uint32(v.raw[from-4:])) // a negative one is larger than any record
+	if n > uint(len(v.raw)-from) {
+		return 0, 0, false
+	}
+	return from, from + int(n), true
 }
 
-func (v *View) storeHost() []byte {
-	end := int(v.bodyAt) - 16
-	return v.raw[atBornHost+v.bornSize()+8 : end : end]
+func (v *View) topic() (from, to int, ok bool) {
+	_, at, ok := v.body()
+	if !ok || at+2 > len(v.raw) { // properties follow: two bytes at the least
+		return 0, 0, false
+	}
+	var n, limit int
+	if v.Version() == 1 {
+		from, n, limit = at+1, int(v.raw[at]), MaxTopicV1
+	} else {
+		from, n, limit = at+2, int(be.Uint16(v.raw[at:])), math.MaxInt16
+	}
+	// The lengths are signed in Java: a record with a longer topic cannot be written.
+	if n > limit || n > len(v.raw)-from {
+		return 0, 0, false
+	}
+	return from, from + n, true
+}
+
+func (v *View) properties() (from int, ok bool) {
+	_, at, ok := v.topic()
+	if !ok || at+2 > len(v.raw) {
+		return len(v.raw), false
+	}
+	n := int(be.Uint16(v.raw[at:]))
+	if n > MaxProperties || at+2+n != len(v.raw) {
+		return len(v.raw), false
+	}
+	return at + 2, true
 }
 
 // PlausibleHead reports whether the head of a record ([HeaderSize] bytes) fits its total
@@ -183,13 +209,4 @@ func PlausibleHead(head []byte, pos int64) bool {
 	body := bodyAt(int32(be.Uint32(head[atSysFlag:])))
 	behind := int64(int32(be.Uint32(head))) - int64(body) - int64(int32(be.Uint32(head[body-4:])))
 	return int64(be.Uint64(head[atPhysical:])) == pos && behind > 0 && behind <= mostBehindBody
-}
-
-// Is reports whether the record is message off of a queue: its own, or one of those to
-// which it was dispatched besides (light message queues, see [PropMultiDispatch]).
-func (v *View) Is(topic string, queueID int32, off int64) bool {
-	if v.QueueOffset() == off && v.QueueID() == queueID && string(v.Topic()) == topic {
-		return v.Queued()
-	}
-	return v.dispatchedTo(topic, queueID, off)
 }
