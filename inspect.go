@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/warmlog/warmlog/commitlog"
+	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/keyindex"
 	"github.com/warmlog/warmlog/message"
@@ -114,20 +116,30 @@ func (s *Store) inspectQueues(ctx context.Context, i *Info) error {
 			return err
 		}
 		info := QueueInfo{Topic: q.Topic(), ID: q.ID(), Min: low, Max: high}
-		r := messageReader{store: s, ctx: ctx, q: q}
-		for off, t := range map[int64]*int64{low: &info.FirstTime, high - 1: &info.LastTime} {
-			if off < low || off >= high {
-				continue
+		if low < high {
+			if info.FirstTime, err = s.storeTime(ctx, q, low); err != nil {
+				return err
 			}
-			if v, err := r.read(off); err == nil {
-				*t = v.StoreTimestamp()
-			} else if !errors.Is(err, ErrDamaged) {
+			if info.LastTime, err = s.storeTime(ctx, q, high-1); err != nil {
 				return err
 			}
 		}
 		i.Queues = append(i.Queues, info)
 	}
 	return nil
+}
+
+// storeTime returns the store time of a message, 0 where its record is damaged.
+func (s *Store) storeTime(ctx context.Context, q *consumequeue.Queue, off int64) (int64, error) {
+	r := messageReader{store: s, ctx: ctx, q: q}
+	v, err := r.read(off)
+	if errors.Is(err, ErrDamaged) || errors.Is(err, commitlog.ErrGone) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return v.StoreTimestamp(), nil
 }
 
 func (s *Store) inspectGroups(i *Info) error {

@@ -121,7 +121,7 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 		b.Decision = Decision{Threshold: threshold}
 		return nil
 	}
-	s := scan{Reader: r, q: q, req: req, b: b, logMax: logMax, threshold: threshold}
+	s := scan{Reader: r, q: q, req: *req, b: b, logMax: logMax, threshold: threshold}
 	err := s.run(ctx)
 	if errors.Is(err, ErrUnavailable) && len(b.records) == 0 {
 		b.Status, b.NextOffset, err = OffsetFoundNull, req.Offset, nil

@@ -13,7 +13,7 @@ import (
 type scan struct {
 	*Reader
 	q         Queue
-	req       *Request
+	req       Request // a copy: a pointer would move each caller's request to the heap
 	b         *Batch
 	want      int   // messages
 	wantBytes int64 // of records
@@ -192,7 +192,7 @@ func (s *scan) segment(e consumequeue.Entry) error {
 	case e.End() > max:
 		return consumequeue.ErrEntry
 	}
-	base, data, ref, err := s.Log.Map(e.Offset)
+	base, data, ref, err := s.hot(e.Offset)
 	if err != nil {
 		return err
 	}
