@@ -121,9 +121,13 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 		b.Decision = Decision{Threshold: threshold}
 		return nil
 	}
-	s := scan{Reader: r, q: q, req: *req, b: b, logMax: logMax, threshold: threshold}
-	err := s.run(ctx)
-	if errors.Is(err, ErrUnavailable) && len(b.records) == 0 {
+	s := scan{Reader: r, q: q, b: b, topic: req.Topic, queueID: req.QueueID, filter: req.Filter, logMax: logMax, threshold: threshold}
+	s.want, s.wantBytes = req.wanted()
+	err := s.run(ctx, req.Offset)
+	if len(b.records) > 0 {
+		b.Status = Found
+	}
+	if err != nil && errors.Is(err, ErrUnavailable) && len(b.records) == 0 {
 		b.Status, b.NextOffset, err = OffsetFoundNull, req.Offset, nil
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package getmessage
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 
 	"github.com/warmlog/warmlog/consumequeue"
@@ -12,16 +11,22 @@ import (
 // scan is row 5 of the state table: an offset within the bounds of its queue.
 type scan struct {
 	*Reader
-	q         Queue
-	req       Request // a copy: a pointer would move each caller's request to the heap
-	b         *Batch
+	q Queue
+	b *Batch
+
+	// Of the request. Not a pointer to it: that would move each caller's request to the heap.
+	topic     string
+	queueID   int32
+	filter    Filter
 	want      int   // messages
 	wantBytes int64 // of records
+
 	logMax    int64
 	threshold int64
 
 	pulled  int64 // physical offset of the last entry reached
 	reached bool
+	touched byte // keeps the compiler from leaving TouchHeads out
 
 	// The segment of the last record: the next one in it costs no look-up.
 	base int64
@@ -29,39 +34,32 @@ type scan struct {
 
 	// Entries below this physical offset are of a part that was removed.
 	skipUntil int64
-
-	touched byte // keeps the compiler from leaving touch out
 }
 
 // missing stands for an entry that a queue does not have.
 var missing [consumequeue.EntrySize]byte
 
-// run goes over the queue's entries from the requested offset on, to the end of the queue
-// or of its file at the most.
-func (s *scan) run(ctx context.Context) error {
-	s.want, s.wantBytes = s.req.wanted()
-	off := s.req.Offset
+// run goes over the queue's entries from an offset on, to the end of the queue or of its
+// file at the most.
+func (s *scan) run(ctx context.Context, off int64) error {
 	per := s.q.FileEntries()
 	end := min(s.b.MaxOffset, off-off%per+per)
 	// How many entries to look at when a filter rejects them.
 	look := max((s.Limits.FilterBytes+consumequeue.EntrySize-1)/consumequeue.EntrySize, int64(s.want))
 	end = off + min(look, end-off)
 	for off < end {
-		entries, ref, err := s.q.Slice(off)
+		entries, held, err := s.q.Slice(off)
 		if err != nil {
 			return err
 		}
 		if len(entries) < consumequeue.EntrySize {
 			entries = missing[:]
 		}
-		s.b.pin = ref // released by the batch if a fault cuts this short
+		s.b.pin = held // released by the batch if a fault cuts this short
 		var full bool
 		off, full, err = s.entries(ctx, entries, off, end)
 		s.b.unpin()
 		s.b.NextOffset = off
-		if len(s.b.records) > 0 {
-			s.b.Status = Found
-		}
 		if err != nil || full {
 			return err
 		}
@@ -71,60 +69,26 @@ func (s *scan) run(ctx context.Context) error {
 
 // entries takes the messages of encoded entries, the first for offset off. It returns the
 // offset behind the last entry that was dealt with, and whether the batch is full.
-//
-// The loop is the hot path: a message near the end of the log, that this process has seen
-// whole, in the segment at hand. Of its record only the head is read, to be sure that it is
-// still the one that the entry names. Everything else is for entry.
 func (s *scan) entries(ctx context.Context, entries []byte, off, end int64) (next int64, full bool, err error) {
-	b := s.b
-	id := message.Identity{Topic: s.req.Topic, QueueID: s.req.QueueID}
-	checked, memoryFrom := s.q.Checked(), s.logMax-s.threshold
-	most, mostBytes := min(s.want, s.Limits.MemoryMessages), min(s.wantBytes, s.Limits.MemoryBytes)
-	if s.req.Filter != nil {
-		most = 0
-	}
-	if len(s.data) == 0 {
-		_ = s.segment(consumequeue.Decode(entries))
-	}
-	s.touch(entries, min(int64(most), end-off))
-	for ; len(entries) >= consumequeue.EntrySize && off < end; off, entries = off+1, entries[consumequeue.EntrySize:] {
-		e := consumequeue.Decode(entries)
-		at, size := uint64(e.Offset-s.base), uint64(e.Size) // of a negative one, a huge one
-		if at >= uint64(len(s.data)) && s.segment(e) == nil {
-			at = uint64(e.Offset - s.base)
+	checked := s.q.Checked()
+	for len(entries) >= consumequeue.EntrySize && off < end {
+		n := 0
+		if off >= checked && s.filter == nil {
+			n = s.plain(entries[:min(int64(len(entries)), (end-off)*consumequeue.EntrySize)], off)
 		}
-		if at < uint64(len(s.data)) && size <= uint64(len(s.data))-at && off >= checked && e.Offset >= memoryFrom &&
-			len(b.records) < most && b.Bytes+int64(size) <= mostBytes {
-			id.QueueOffset, id.PhysicalOffset = off, e.Offset
-			if v, ok := message.ViewOf(s.data[at:at+size:at+size], &id); ok {
-				b.records = append(b.records, v)
-				b.Bytes += int64(size)
-				s.pulled, s.reached = e.Offset, true
-				continue
+		if n == 0 {
+			full, err := s.entry(ctx, consumequeue.Decode(entries), off, false)
+			if err != nil || full {
+				return off, full, err
 			}
+			n = 1
 		}
-		full, err := s.entry(ctx, e, off, false)
-		if err != nil || full {
-			return off, full, err
+		off, entries = off+int64(n), entries[n*consumequeue.EntrySize:]
+		if len(s.b.records) >= s.want {
+			return off, true, nil
 		}
 	}
 	return off, false, nil
-}
-
-// touch loads the heads of the next records, all at once. The loop that compares them would
-// wait for one cache miss after the other: a processor does not see far enough ahead in it.
-func (s *scan) touch(entries []byte, n int64) {
-	const headEnd = 39
-	data, base := s.data, s.base
-	sum := byte(0)
-	for ; n > 0 && len(entries) >= consumequeue.EntrySize; n, entries = n-1, entries[consumequeue.EntrySize:] {
-		at := uint64(int64(binary.BigEndian.Uint64(entries)) - base)
-		if at+headEnd >= uint64(len(data)) {
-			break
-		}
-		sum += data[at] + data[at+headEnd]
-	}
-	s.touched = sum
 }
 
 // entry takes or passes over one message. full means that it was left for the next pull.
@@ -142,13 +106,13 @@ func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, heale
 	if e.Offset < s.skipUntil {
 		return false, nil
 	}
-	filter := s.req.Filter
+	filter := s.filter
 	if filter != nil && !filter.MatchEntry(e.TagCode) {
 		s.passed(NoMatchedMessage)
 		return false, nil
 	}
 	v, err := s.record(e)
-	if err == nil && !v.Is(s.req.Topic, s.req.QueueID, off) {
+	if err == nil && !v.Is(s.topic, s.queueID, off) {
 		err = message.ErrOtherEntry
 	}
 	if err != nil {

@@ -1,33 +1,26 @@
 package message
 
-// Identity is what a queue entry says of a record: which message it is, where it lies.
-type Identity struct {
-	Topic          string
-	QueueID        int32
-	QueueOffset    int64
-	PhysicalOffset int64
-}
+// Head is the first 40 bytes of a record: what a queue entry can be compared with.
+type Head [atSysFlag + 4]byte
 
-// ViewOf makes a view of rec if its head is that of the record that id names: total size
-// (the length of rec), magic, queue, both offsets, and that it has an entry in a queue. It
-// reads the first 40 bytes and nothing else: not the topic, and not whether the lengths
-// inside add up. That is enough for a record that was decoded before; for any other,
-// [Decode] and [View.Is].
-func ViewOf(rec []byte, id *Identity) (View, bool) {
-	if len(rec) < MinSize {
-		return View{}, false
-	}
-	head := (*[MinSize]byte)(rec)
-	sizeAndMagic := be.Uint64(head[:]) - uint64(len(rec))<<32
-	if sizeAndMagic != uint64(MagicV1) && sizeAndMagic != uint64(MagicV2) ||
-		be.Uint32(head[atQueueID:]) != uint32(id.QueueID) ||
-		be.Uint64(head[atQueueOffset:]) != uint64(id.QueueOffset) ||
-		be.Uint64(head[atPhysical:]) != uint64(id.PhysicalOffset) ||
-		be.Uint32(head[atSysFlag:])&uint32(SysFlagPrepared) != 0 {
-		return View{}, false
-	}
-	return View{rec}, true
-}
+// SizeAndMagic returns total size and magic, the size in the upper half.
+func (h *Head) SizeAndMagic() uint64 { return be.Uint64(h[:]) }
+
+// QueueID returns the number of the queue within the topic.
+func (h *Head) QueueID() int32 { return int32(be.Uint32(h[atQueueID:])) }
+
+// QueueOffset returns the index of the message in its queue.
+func (h *Head) QueueOffset() int64 { return int64(be.Uint64(h[atQueueOffset:])) }
+
+// PhysicalOffset returns the byte position in the commit log that the record claims.
+func (h *Head) PhysicalOffset() int64 { return int64(be.Uint64(h[atPhysical:])) }
+
+// Queued reports whether the record has an entry in its consume queue.
+func (h *Head) Queued() bool { return h[atSysFlag+3]&byte(SysFlagPrepared) == 0 }
+
+// ViewOf makes a view of a record that was decoded before, of which the caller has compared
+// the head: nothing is checked here. rec has MinSize bytes at the least.
+func ViewOf(rec []byte) View { return View{rec} }
 
 // Is reports whether the record is message off of a queue: its own, or one of those to
 // which it was dispatched besides (light message queues, see [PropMultiDispatch]).
