@@ -27,8 +27,10 @@ func (l queueLog) Rescan(ctx context.Context, topic string, id int32, from, to i
 	}
 	l.options.Logger.Info("reading the log for a queue", "topic", topic, "queue", id, "from", from, "to", to)
 	return l.records(ctx, from, to, func(v *message.View, pos int64) error {
-		if v.QueueID() == id && string(v.Topic()) == topic && v.Queued() {
-			found(v.QueueOffset(), consumequeue.EntryOf(v, pos))
+		for p := range v.Places() {
+			if p.QueueID == id && string(p.Topic) == topic {
+				found(p.Offset, consumequeue.EntryOf(v, pos))
+			}
 		}
 		return nil
 	}, nil)

@@ -48,19 +48,31 @@ func newDispatcher(s *Store) *dispatcher {
 
 // add takes the record at a physical offset.
 func (d *dispatcher) add(v *message.View, pos int64) error {
-	if !v.Queued() || v.QueueID() < 0 || v.QueueOffset() < 0 || len(v.Topic()) == 0 {
-		return nil
+	first := true
+	for p := range v.Places() {
+		// A broker dispatches to further queues only where it was told to: believe the
+		// property where there are such queues, or where all queues have to be made.
+		if !first && d.store.queues.Get(string(p.Topic), p.QueueID) == nil && (d.store.anyFile || !message.IsLight(string(p.Topic))) {
+			continue
+		}
+		first = false
+		if p.QueueID < 0 || p.Offset < 0 || len(p.Topic) == 0 {
+			continue
+		}
+		q := d.store.ensure(p.Topic, p.QueueID)
+		if d.below != nil && p.Offset >= d.below[q] {
+			continue // 0 for a queue that is not among them
+		}
+		c := d.at[q]
+		if c == nil {
+			c = &cursor{next: -1}
+			d.at[q] = c
+		}
+		if err := d.place(q, c, p.Offset, consumequeue.EntryOf(v, pos)); err != nil {
+			return err
+		}
 	}
-	q := d.store.ensure(v.Topic(), v.QueueID())
-	if d.below != nil && v.QueueOffset() >= d.below[q] {
-		return nil // 0 for a queue that is not among them
-	}
-	c := d.at[q]
-	if c == nil {
-		c = &cursor{next: -1}
-		d.at[q] = c
-	}
-	return d.place(q, c, v.QueueOffset(), consumequeue.EntryOf(v, pos))
+	return nil
 }
 
 func (d *dispatcher) place(q *consumequeue.Queue, c *cursor, off int64, e consumequeue.Entry) error {

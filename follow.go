@@ -3,6 +3,8 @@ package warmlog
 import (
 	"context"
 	"time"
+
+	"github.com/warmlog/warmlog/message"
 )
 
 // relist is how often the directory is looked at for segments that came or went.
@@ -28,7 +30,7 @@ func (s *Store) follow(ctx context.Context) (grew bool, err error) {
 	scan := s.log.Scan(from, s.log.Limit(), true)
 	defer scan.Close()
 	for n := 0; scan.Next(); n++ {
-		s.clock(scan.View().StoreTimestamp())
+		s.saw(scan.View())
 		// The log first: an entry that a reader sees must lie below the log's end.
 		s.log.SetMax(scan.Offset())
 		if err := s.dispatch.add(scan.View(), scan.Pos()); err != nil {
@@ -46,8 +48,11 @@ func (s *Store) follow(ctx context.Context) (grew bool, err error) {
 	return true, s.dispatch.end()
 }
 
-// clock keeps account of a clock that was set back, by the store times in physical order.
-func (s *Store) clock(stored int64) {
+// saw takes note of a record in physical order: which is the last one, and of a clock that
+// was set back.
+func (s *Store) saw(v *message.View) {
+	s.lastRecord.Store(v.PhysicalOffset())
+	stored := v.StoreTimestamp()
 	if stored >= s.newest {
 		s.newest = stored
 	} else if back := s.newest - stored; back > s.disorder.Load() {

@@ -37,6 +37,9 @@ type Store struct {
 	// was scanned.
 	disorder atomic.Int64
 
+	// lastRecord is the physical offset of the last sound record.
+	lastRecord atomic.Int64
+
 	followMu sync.Mutex // held by the one goroutine that reads new records
 	dispatch *dispatcher
 	listed   time.Time // when the segments were last listed; guarded by followMu

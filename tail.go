@@ -25,7 +25,7 @@ func (t *tail) read() (int64, error) {
 	for {
 		for n := 0; scan.Next(); n++ {
 			v := scan.View()
-			t.clock(v.StoreTimestamp())
+			t.saw(v)
 			if err := t.dispatch.add(v, scan.Pos()); err != nil {
 				return 0, err
 			}

@@ -37,6 +37,10 @@ func (s *Store) Verify(ctx context.Context, damaged func(*message.DamageError)) 
 	}
 	v := verifier{Store: s, ctx: ctx, result: &Verification{}, queues: map[*consumequeue.Queue]*queueCheck{}}
 	v.report = func(d *message.DamageError) {
+		if v.atEnd {
+			v.torn++
+			return
+		}
 		v.result.Damage++
 		damaged(d)
 	}
@@ -54,6 +58,12 @@ type verifier struct {
 	queues map[*consumequeue.Queue]*queueCheck
 	index  *keyindex.Checker
 	ext    bool // queues have ext files, to which a tag code may point
+
+	// atEnd says that the record at hand is the last one of a store that was not stopped in
+	// order. A write that was cut short can leave it torn where no checksum covers it; what
+	// disagrees with it then is part of the tail.
+	atEnd bool
+	torn  int64 // disagreements with that record
 
 	// lost are the parts of the log without a sound record, ascending.
 	lost []keyindex.Range
@@ -86,8 +96,15 @@ func (v *verifier) run() error {
 		return err
 	}
 	defer v.index.Close()
+	if s.abort.Exists {
+		v.index.Cut(max)
+	}
 	if err := v.log(min, max); err != nil {
 		return err
+	}
+	if n := len(v.lost); n > 0 && v.lost[n-1].To < 0 {
+		v.lost[n-1].To = max
+		v.index.Gap(v.lost[n-1].From, max)
 	}
 	if v.result.Index, err = v.index.Finish(); err != nil {
 		return err
@@ -105,15 +122,17 @@ func (v *verifier) log(from, to int64) error {
 	return v.records(v.ctx, from, to, func(rec *message.View, pos int64) error {
 		if n := len(v.lost); n > 0 && v.lost[n-1].To < 0 {
 			v.lost[n-1].To = pos
-			// GAP
+			v.index.Gap(v.lost[n-1].From, pos)
 		}
 		v.result.Records++
+		v.atEnd = v.abort.Exists && pos == v.lastRecord.Load()
+		defer func() { v.atEnd = false }()
 		v.index.Record(rec)
 		if v.result.Records%1024 == 0 {
 			v.Store.report("verifying", pos-from, to-from)
 		}
 		next = pos + int64(rec.Size())
-		return v.queue(rec, pos)
+		return v.queued(rec, pos)
 	}, func(d *message.DamageError) error {
 		at := v.positionOf(d, next)
 		v.lost = append(v.lost, keyindex.Range{From: at, To: -1})
@@ -152,6 +171,9 @@ func (v *verifier) tell(indexFiles int) {
 	if cut := v.cut(); !errors.Is(cut, message.ErrMagic) {
 		told("tail: %v; recovery ends the log here, at physical offset %d", cut, v.Store.log.Max())
 	}
+	if v.torn > 0 {
+		told("the last record, at %d, may be torn: queues and index disagree with it in %d places", v.lastRecord.Load(), v.torn)
+	}
 	if v.behind > 0 {
 		told("queues are behind the log by %d messages", v.behind)
 	}
@@ -163,6 +185,9 @@ func (v *verifier) tell(indexFiles int) {
 	}
 	if n := v.result.Index.Behind; n > 0 {
 		told("the index is behind the log by %d keys", n)
+	}
+	if n := v.result.Index.Ahead; n > 0 {
+		told("the index is ahead of the log by %d keys, which recovery cuts", n)
 	}
 	if n := v.result.Index.Outside; n > 0 {
 		told("%d keys lie in parts of the log that the index does not cover", n)

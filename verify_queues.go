@@ -24,20 +24,34 @@ func (v *verifier) checkOf(q *consumequeue.Queue) (*queueCheck, error) {
 	return c, nil
 }
 
-// queue compares a record with the entry of its queue.
-func (v *verifier) queue(rec *message.View, pos int64) error {
-	off := rec.QueueOffset()
+// queued compares a record with the entries of its queues.
+func (v *verifier) queued(rec *message.View, pos int64) error {
 	if !rec.Queued() {
-		if off != 0 { // it has no place in a queue
+		if rec.QueueOffset() != 0 { // it has no place in a queue
 			v.misnumbered(pos)
 		}
 		return nil
 	}
-	q := v.Store.queues.Get(string(rec.Topic()), rec.QueueID())
-	if q == nil || off < 0 {
-		v.misnumbered(pos)
-		return nil
+	own := true
+	for p := range rec.Places() {
+		q := v.Store.queues.Get(string(p.Topic), p.QueueID)
+		if q == nil && !own {
+			continue // the broker was not told to dispatch to further queues
+		}
+		own = false
+		if q == nil || p.Offset < 0 {
+			v.misnumbered(pos)
+			continue
+		}
+		if err := v.place(q, rec, pos, p.Offset); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// place compares a record with the entry of one queue.
+func (v *verifier) place(q *consumequeue.Queue, rec *message.View, pos, off int64) error {
 	c, err := v.checkOf(q)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func (v *View) DecodedBody(dst []byte, limit int64) ([]byte, error) {
 	if flag&SysFlagCompressed == 0 || len(v.Body()) == 0 {
 		return v.Body(), nil
 	}
-	r, done, err := decoder(flag&SysFlagCompressionMask, v.Body())
+	r, done, err := decoder(flag&SysFlagCompressionMask, v.Body(), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,12 @@ func (e *bodyError) Error() string        { return "compressed body: " + e.err.E
 func (e *bodyError) Unwrap() error        { return e.err }
 func (e *bodyError) Is(target error) bool { return target == ErrDamaged }
 
+// leastWindow is what a Zstandard decoder should support at the least (RFC 8878), and more
+// than the usual levels take.
+const leastWindow = 8 << 20
+
 // decoder opens a body of a compression type. done gives back what the decoder holds.
-func decoder(kind int32, body []byte) (r io.Reader, done func(), err error) {
+func decoder(kind int32, body []byte, limit int64) (r io.Reader, done func(), err error) {
 	nothing := func() {}
 	switch kind {
 	case 0, SysFlagZlib: // 0: written by releases that know only zlib
@@ -68,7 +72,10 @@ func decoder(kind int32, body []byte) (r io.Reader, done func(), err error) {
 	case SysFlagLZ4:
 		return lz4.NewReader(bytes.NewReader(body)), nothing, nil
 	case SysFlagZstd:
-		z, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		// The window is allocated before the first byte is decoded: a frame of ten bytes may ask
+		// for any size.
+		window := zstd.WithDecoderMaxWindow(uint64(min(max(limit, leastWindow), zstd.MaxWindowSize)))
+		z, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), window)
 		if err != nil {
 			return nil, nil, &bodyError{err}
 		}

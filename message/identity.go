@@ -25,8 +25,8 @@ func ViewOf(rec []byte) View { return View{rec} }
 // Is reports whether the record is message off of a queue: its own, or one of those to
 // which it was dispatched besides (light message queues, see [PropMultiDispatch]).
 func (v *View) Is(topic string, queueID int32, off int64) bool {
-	if v.QueueOffset() == off && v.QueueID() == queueID && string(v.Topic()) == topic {
-		return v.Queued()
+	if v.QueueID() == queueID && string(v.Topic()) == topic {
+		return v.QueueOffset() == off && v.Queued()
 	}
 	return v.dispatchedTo(topic, queueID, off)
 }

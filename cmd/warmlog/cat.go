@@ -58,7 +58,7 @@ stored, which may be compressed.`,
 var errEnough = errors.New("enough")
 
 func (a *app) runCat(ctx context.Context, dir string, f *catFlags, oneQueue, bounded bool) error {
-	store, _, err := a.open(ctx, dir)
+	store, err := a.open(ctx, dir)
 	if err != nil {
 		return err
 	}

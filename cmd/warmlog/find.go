@@ -60,7 +60,7 @@ or later; the end of the queue, if all are older.`,
 }
 
 func (a *app) runFindTime(ctx context.Context, dir, topic string, queue int32, time int64) error {
-	store, _, err := a.open(ctx, dir)
+	store, err := a.open(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (a *app) runFindTime(ctx context.Context, dir, topic string, queue int32, t
 }
 
 func (a *app) runFindKey(ctx context.Context, dir string, q warmlog.KeyQuery) error {
-	store, _, err := a.open(ctx, dir)
+	store, err := a.open(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -21,12 +21,14 @@ type pullJSON struct {
 	SuggestSlave bool           `json:"suggestSlave"`
 	Reason       string         `json:"reason"`
 	Policy       string         `json:"policy"`
+	Hint         string         `json:"hint,omitempty"` // why a slave did not correct an offset
 	Records      []*messageJSON `json:"records,omitempty"`
 }
 
 func (a *app) get() *cobra.Command {
 	var req getmessage.Request
 	var policy string
+	var slave bool
 	var records bool
 	cmd := &cobra.Command{
 		Use:   "get DIR",
@@ -47,7 +49,7 @@ the distance that counts as in memory (threshold), in bytes.`,
 			if req.MaxMessages <= 0 {
 				req.MaxMessages = -1 // what 0 means to RocketMQ
 			}
-			return a.runGet(cmd.Context(), args[0], &req, records)
+			return a.runGet(cmd.Context(), args[0], &req, role(slave), records)
 		}),
 	}
 	flags := cmd.Flags()
@@ -57,14 +59,22 @@ the distance that counts as in memory (threshold), in bytes.`,
 	flags.IntVar(&req.MaxMessages, "max", 32, "messages wanted at most")
 	flags.StringVar(&req.Group, "group", "warmlog", "consumer group")
 	flags.StringVar(&policy, "policy", getmessage.Distance.String(), "how to decide about the slave: distance")
+	flags.BoolVar(&slave, "slave", false, "answer as a slave, which corrects no offset")
 	flags.BoolVar(&records, "records", false, "add the messages")
 	_ = cmd.MarkFlagRequired("topic")
 	_ = cmd.MarkFlagRequired("offset")
 	return cmd
 }
 
-func (a *app) runGet(ctx context.Context, dir string, req *getmessage.Request, records bool) error {
-	store, _, err := a.open(ctx, dir)
+func role(slave bool) getmessage.Role {
+	if slave {
+		return getmessage.Slave
+	}
+	return getmessage.Master
+}
+
+func (a *app) runGet(ctx context.Context, dir string, req *getmessage.Request, role getmessage.Role, records bool) error {
+	store, err := a.openAs(ctx, dir, role)
 	if err != nil {
 		return err
 	}
@@ -77,7 +87,7 @@ func (a *app) runGet(ctx context.Context, dir string, req *getmessage.Request, r
 	d := b.Decision
 	answer := pullJSON{
 		Status: b.Status.String(), Next: b.NextOffset, MinOffset: b.MinOffset, MaxOffset: b.MaxOffset, Count: len(b.Records()), Bytes: b.Bytes,
-		Diff: d.Diff, Threshold: d.Threshold, SuggestSlave: d.SuggestSlave, Reason: d.Reason.String(), Policy: d.Policy.String(),
+		Diff: d.Diff, Threshold: d.Threshold, SuggestSlave: d.SuggestSlave, Reason: d.Reason.String(), Policy: d.Policy.String(), Hint: b.Hint.String(),
 	}
 	if records {
 		err := getmessage.Guard(func() {

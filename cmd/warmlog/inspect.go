@@ -87,7 +87,7 @@ the log.`,
 }
 
 func (a *app) runInspect(ctx context.Context, dir string) error {
-	store, _, err := a.open(ctx, dir)
+	store, err := a.open(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -5,18 +5,19 @@ import (
 	"errors"
 
 	"github.com/warmlog/warmlog"
+	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/message"
 )
 
 // open opens a store for looking, with a progress bar where that takes time.
-func (a *app) open(ctx context.Context, dir string) (*warmlog.Store, *bar, error) {
+func (a *app) open(ctx context.Context, dir string) (*warmlog.Store, error) {
+	return a.openAs(ctx, dir, getmessage.Master)
+}
+
+func (a *app) openAs(ctx context.Context, dir string, role getmessage.Role) (*warmlog.Store, error) {
 	b := newBar(a.err)
-	store, err := warmlog.OpenContext(ctx, dir, warmlog.Options{ReadOnly: true, Progress: b.update})
-	b.finish()
-	if err != nil {
-		return nil, nil, err
-	}
-	return store, b, nil
+	defer b.finish()
+	return warmlog.OpenContext(ctx, dir, warmlog.Options{ReadOnly: true, Role: role, Progress: b.update})
 }
 
 // damage prints what is wrong with stored bytes on standard error.
