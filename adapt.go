@@ -72,10 +72,14 @@ func (s *Store) records(ctx context.Context, from, to int64, each func(*message.
 	}
 }
 
-// quarantine puts the segment that a fault happened in out of service.
-func (s *Store) quarantine(err error) {
+// quarantine puts a file that a fault happened in out of service. It reports whether the
+// pull should be tried again: a queue's entries are found in the log, and what lies before a
+// bad segment is given.
+func (s *Store) quarantine(err error, q *consumequeue.Queue) (again bool) {
 	var damage *message.DamageError
-	if errors.Is(err, mapfile.ErrFault) && errors.As(err, &damage) && s.log.Quarantine(damage) {
-		s.options.Logger.Error("segment out of service", "file", damage.File, "offset", damage.Offset)
+	if !errors.Is(err, mapfile.ErrFault) || !errors.As(err, &damage) {
+		return false
 	}
+	s.options.Logger.Error("file out of service", "file", damage.File, "offset", damage.Offset)
+	return s.log.Quarantine(damage) || q.Quarantine(damage)
 }

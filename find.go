@@ -44,19 +44,21 @@ func (s *Store) FindByKey(ctx context.Context, q KeyQuery) (*KeyResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, err := keyindex.Open(s.paths.Index(), keyindex.Options{Trust: trust})
-	if err != nil {
-		return nil, err
-	}
 	if q.Max == 0 {
 		q.Max = keyindex.DefaultMax
+	}
+	q.Max = min(q.Max, mostFound)
+	// Who wants many may have many looked at.
+	index, err := keyindex.Open(s.paths.Index(), keyindex.Options{Trust: trust, MaxReads: max(leastReads, 2*q.Max), MaxSteps: max(leastSteps, 4*q.Max)})
+	if err != nil {
+		return nil, err
 	}
 	min, max := s.Bounds()
 	known, err := index.Find(ctx, keyindex.Query{Topic: q.Topic, Key: q.Key, From: q.From, To: q.To, Max: q.Max, LogMin: min, LogEnd: max}, &indexRecords{store: s})
 	if err != nil {
 		return nil, err
 	}
-	f := keySearch{store: s, q: q, found: known.Offsets, complete: known.SearchedFrom}
+	f := keySearch{store: s, q: q, found: known.Offsets, complete: known.SearchedFrom} // ascending
 	if q.To == 0 {
 		f.q.To = math.MaxInt64
 	}
@@ -64,13 +66,25 @@ func (s *Store) FindByKey(ctx context.Context, q KeyQuery) (*KeyResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(f.found)
-	found := slices.Compact(f.found)
+	found := f.found
+	if known.Limited {
+		// Below this only parts of the log were searched: what was found there is not the
+		// newest of what there is.
+		i, _ := slices.BinarySearch(found, known.SearchedFrom)
+		found = found[i:]
+	}
 	if n := len(found) - q.Max; n > 0 {
 		found, more = found[n:], true
 	}
 	return &KeyResult{found, more || known.More || known.Limited, known.Damaged}, nil
 }
+
+// How many index entries and records a search may look at, at the least.
+const (
+	mostFound  = 1 << 30 // what a search may be asked for
+	leastSteps = 1 << 20
+	leastReads = 1 << 16
+)
 
 // indexTrust says which index files may be believed. A machine that went down may have lost
 // any page of a file that was not yet full; RocketMQ gives such files up at its next start.
@@ -103,7 +117,7 @@ func (r *indexRecords) Record(off int64) (message.View, error) {
 type keySearch struct {
 	store    *Store
 	q        KeyQuery
-	found    []int64
+	found    []int64 // ascending, each once
 	complete int64 // from this physical offset on, found has what the index knows
 }
 
@@ -134,14 +148,8 @@ func (f *keySearch) scan(ctx context.Context, ranges []keyindex.Range) (more boo
 // enough reports whether more messages than wanted are known at or above an offset, down to
 // which everything was searched.
 func (f *keySearch) enough(at int64) bool {
-	at = max(at, f.complete)
-	n := 0
-	for _, off := range f.found {
-		if off >= at {
-			n++
-		}
-	}
-	return n > f.q.Max
+	i, _ := slices.BinarySearch(f.found, max(at, f.complete))
+	return len(f.found)-i > f.q.Max
 }
 
 // mayHold reports whether a segment can have messages stored within the wanted time: its
@@ -167,7 +175,7 @@ func (f *keySearch) mayHold(seg *commitlog.Segment) bool {
 
 // part reads one part of one segment.
 func (f *keySearch) part(ctx context.Context, from, to int64) error {
-	return f.store.records(ctx, f.boundary(from), to, func(v *message.View, pos int64) error {
+	err := f.store.records(ctx, f.boundary(from), to, func(v *message.View, pos int64) error {
 		if pos < from || pos >= to || string(v.Topic()) != f.q.Topic {
 			return nil
 		}
@@ -182,6 +190,9 @@ func (f *keySearch) part(ctx context.Context, from, to int64) error {
 		}
 		return nil
 	}, nil)
+	slices.Sort(f.found)
+	f.found = slices.Compact(f.found) // the index can know a record of such a range too
+	return err
 }
 
 // boundary returns where a record begins, at or below an offset of a range: ranges end

@@ -106,7 +106,11 @@ func (r *messageReader) read(off int64) (*message.View, error) {
 
 // record reads and checks the record of an entry.
 func (r *messageReader) record(e consumequeue.Entry, off int64) error {
-	if !e.Real() || e.End() > r.store.log.Max() {
+	max := r.store.log.Max()
+	if !e.Real() || e.End() > max {
+		if at, ok := e.Place(); ok && at < max {
+			return r.store.log.Damage(at, consumequeue.ErrEntry)
+		}
 		return r.q.Damage(off, consumequeue.ErrEntry)
 	}
 	var err error

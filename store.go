@@ -77,13 +77,13 @@ func (s *Store) Get(ctx context.Context, req *getmessage.Request, b *getmessage.
 }
 
 func (s *Store) get(ctx context.Context, req *getmessage.Request, b *getmessage.Batch) error {
-	var q getmessage.Queue // stays nil for a queue that is not known
-	if found := s.queues.Get(req.Topic, req.QueueID); found != nil {
-		q = found
+	found := s.queues.Get(req.Topic, req.QueueID)
+	if found == nil {
+		return s.reader.Get(ctx, nil, req, b) // a nil *Queue would not be a nil Queue
 	}
-	err := s.reader.Get(ctx, q, req, b)
-	if err != nil {
-		s.quarantine(err)
+	err := s.reader.Get(ctx, found, req, b)
+	if err != nil && s.quarantine(err, found) {
+		return s.reader.Get(ctx, found, req, b)
 	}
 	return err
 }

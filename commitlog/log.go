@@ -193,6 +193,21 @@ func (l *Log) Map(off int64) (base int64, data []byte, held interface{ Release()
 	return s.Base, file.Bytes()[:n:n], file, nil
 }
 
+// Reaches reports whether the file of the bytes before a physical offset still has them.
+func (l *Log) Reaches(off int64) bool {
+	s := l.Segment(off - 1)
+	if s == nil {
+		return false
+	}
+	file, err := s.acquire()
+	if err != nil {
+		return false
+	}
+	defer file.Release()
+	st, err := file.File().Stat()
+	return err == nil && st.Size() >= off-s.Base
+}
+
 // Quarantine puts the segment that a fault happened in out of service: from now on it is
 // read as that error. It reports whether the file is one of the log's.
 func (l *Log) Quarantine(damage *message.DamageError) bool {

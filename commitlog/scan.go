@@ -11,9 +11,13 @@ import (
 // ErrBlank is the damage of a blank that does not fill its segment exactly.
 var ErrBlank = message.NewKind("bad-blank", "the blank does not reach to the end of its segment")
 
-// block is what a scanner reads at once: large enough for full speed, small enough to stay
-// in a processor's cache.
-const block = 1 << 20
+// A scanner reads a little at first, since who looks at the end of the log often finds
+// nothing there, and twice as much each time, up to what is large enough for full speed and
+// small enough to stay in a processor's cache.
+const (
+	firstBlock = 4 << 10
+	block      = 1 << 20
+)
 
 // Scanner reads records in physical order by pread. It is for one goroutine.
 //
@@ -35,13 +39,14 @@ type Scanner struct {
 	file  *mapfile.File // of seg, with a reference
 	buf   []byte        // the log's bytes from bufAt on
 	bufAt int64
+	ahead int // bytes to read at once next time
 }
 
 // Scan starts reading at a record's beginning, up to a physical offset. The visible end
 // does not bound it: who looks for the end has to look beyond. check makes it compare
 // checksums too; that a record lies where it says is always checked.
 func (l *Log) Scan(from, to int64, check bool) *Scanner {
-	return &Scanner{log: l, check: check, pos: from, to: to}
+	return &Scanner{log: l, check: check, pos: from, to: to, ahead: firstBlock}
 }
 
 // View returns the record that Next found, valid until the next call.
@@ -192,7 +197,8 @@ func (s *Scanner) fill(n int) ([]byte, error) {
 	}
 	// Keep what is left of the buffer in front and fill up behind it.
 	kept := copy(s.buf, s.buf[from:])
-	want := int(min(int64(max(n, block)), s.seg.End()-s.pos))
+	want := int(min(int64(max(n, s.ahead)), s.seg.End()-s.pos))
+	s.ahead = min(2*s.ahead, block)
 	if cap(s.buf) < want {
 		s.buf = append(make([]byte, 0, want), s.buf[:kept]...)
 	}

@@ -118,9 +118,8 @@ func (q *Queue) writtenIn(f *files, off int64) (int64, error) {
 
 // findMin returns the offset of the first message whose record the log still has, max if
 // there is none.
-func (q *Queue) findMin(st *state, max, logMin int64) int64 {
-	r := q.reader(st)
-	low := st.low()
+func findMin(r *reader, max, logMin int64) int64 {
+	low := r.st.low()
 	has := func(off int64) bool {
 		e := r.at(off)
 		return e.Real() && e.Offset >= logMin
@@ -139,4 +138,35 @@ func (q *Queue) findMin(st *state, max, logMin int64) int64 {
 		}
 	}
 	return first
+}
+
+// fillLocked looks in the log for what stood in files that are missing, or are no longer as
+// they were listed, and lays it over the queue.
+func (q *Queue) fillLocked(ctx context.Context) error {
+	st := q.state.Load()
+	f := st.files
+	for i := 0; i < len(f.slots); i++ {
+		if f.readable(i) {
+			continue
+		}
+		first := i
+		for i+1 < len(f.slots) && !f.readable(i+1) {
+			i++
+		}
+		begin, end := f.first+int64(first)*f.per, f.first+int64(i+1)*f.per
+		_, from := q.soundBelow(st, begin, st.low())
+		to := q.log.Max()
+		if i+1 < len(f.slots) {
+			_, to = q.soundAbove(st, end-1, f.limit())
+		}
+		err := q.log.Rescan(ctx, q.topic, q.id, from, to, func(off int64, e Entry) {
+			if off >= begin && off < end {
+				q.layLocked(off, e.AppendTo(nil))
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

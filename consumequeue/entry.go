@@ -46,6 +46,21 @@ var Filler = Entry{Size: math.MaxInt32}
 // written, nor a filler.
 func (e Entry) Real() bool { return e.Offset >= 0 && e.Size > 0 && e.Size != Filler.Size }
 
+// lostSize marks what stands for an entry whose record the log does not have.
+const lostSize = -1
+
+// lost returns what stands for an entry whose record the log does not have: no Real entry,
+// with its place in the log if it had one.
+func (e Entry) lost() Entry {
+	if at, ok := e.Place(); ok {
+		return Entry{Offset: at, Size: lostSize}
+	}
+	return Entry{}
+}
+
+// Place returns where in the log the record should lie, and false where that is not known.
+func (e Entry) Place() (int64, bool) { return e.Offset, e.Real() || e.Size == lostSize }
+
 // End returns the physical offset behind the record.
 func (e Entry) End() int64 { return e.Offset + int64(e.Size) }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,7 +124,7 @@ func (f *files) read(off, n int64, buf []byte) ([]byte, error) {
 	}
 	file, err := slot.Acquire()
 	if err != nil {
-		return nil, err
+		return nil, unlessGone(err)
 	}
 	defer file.Release()
 	got, err := file.ReadAt(buf[:n], at*EntrySize)
@@ -142,9 +143,41 @@ func (f *files) mapped(off int64) ([]byte, *mapfile.File, error) {
 	}
 	file, err := slot.Acquire()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, unlessGone(err)
 	}
 	return file.Bytes()[at*EntrySize:], file, nil
+}
+
+// unlessGone returns the error of opening a file, nil where the file was deleted or shortened
+// since it was listed: its entries are then missing.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, message.ErrDamaged) {
+		return nil
+	}
+	return err
+}
+
+// readable reports whether file i is there, at its full size.
+func (f *files) readable(i int) bool {
+	if f.slots[i] == nil {
+		return false
+	}
+	last, err := f.read(f.first+int64(i+1)*f.per-1, 1, nil)
+	return err == nil && len(last) == EntrySize
+}
+
+// without returns the files without the one of a path, and whether it was among them.
+func (f *files) without(path string) (*files, bool) {
+	for i, s := range f.slots {
+		if s != nil && s.Path() == path {
+			next := *f
+			next.slots = slices.Clone(f.slots)
+			next.slots[i] = nil
+			s.Close()
+			return &next, true
+		}
+	}
+	return f, false
 }
 
 // dataFrom returns the first entry, at or after entry at of the file that begins with off,

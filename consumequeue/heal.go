@@ -22,7 +22,12 @@ func (q *Queue) Heal(ctx context.Context, off int64) (Entry, bool, error) {
 	st = q.state.Load()
 	below, from := q.soundBelow(st, off, b.min)
 	above, to := q.soundAbove(st, off, b.max)
-	entries := make([]byte, (above-below-1)*EntrySize) // not Real where nothing is found
+	// Where nothing is found, the entry is not Real, but says where the record should be.
+	entries := make([]byte, 0, (above-below-1)*EntrySize)
+	r := q.reader(st)
+	for off := below + 1; off < above; off++ {
+		entries = r.at(off).lost().AppendTo(entries)
+	}
 	err = q.log.Rescan(ctx, q.topic, q.id, from, to, func(off int64, e Entry) {
 		if off > below && off < above {
 			e.AppendTo(entries[:(off-below-1)*EntrySize])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -107,25 +108,41 @@ func (q *Queue) boundsLocked(ctx context.Context) (*bounds, error) {
 	if b != nil && b.logMin == logMin {
 		return b, nil
 	}
-	st, err := q.stateLocked()
+	if _, err := q.stateLocked(); err != nil {
+		return nil, err
+	}
+	next, whole, err := q.findLocked(ctx, b, logMin)
+	if err == nil && !whole {
+		if err = q.fillLocked(ctx); err == nil {
+			next, _, err = q.findLocked(ctx, b, logMin)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	next := bounds{logMin: logMin}
+	q.minMax.Store(&next)
+	return &next, nil
+}
+
+// findLocked finds the bounds. whole is false where a file was missing in the search. known
+// is what they were before, nil at first.
+func (q *Queue) findLocked(ctx context.Context, known *bounds, logMin int64) (next bounds, whole bool, err error) {
+	next.logMin = logMin
+	files := q.state.Load().files
+	whole = !slices.Contains(files.slots, nil)
 	switch {
-	case b != nil:
-		next.max = b.max
+	case known != nil:
+		next.max = known.max
 	case q.seenTo >= 0:
 		next.max = q.seenTo
 	default:
-		if next.max, err = q.findMax(ctx, st, q.log.Scanned()); err != nil {
-			return nil, err
+		if next.max, err = q.findMax(ctx, q.state.Load(), q.log.Scanned()); err != nil {
+			return next, whole, err
 		}
-		st = q.state.Load()
 	}
-	next.min = q.findMin(st, next.max, logMin)
-	q.minMax.Store(&next)
-	return &next, nil
+	r := q.reader(q.state.Load())
+	next.min = findMin(r, next.max, logMin)
+	return next, whole && !r.missing, r.err
 }
 
 // stateLocked returns the state; the first use lists the directory.
@@ -251,6 +268,23 @@ func (q *Queue) Merge(off int64, entries []byte) error {
 	return nil
 }
 
+// Quarantine gives up a file of the queue on whose mapping a fault happened: what it held is
+// missing from now on, and found in the log. It reports whether the file is one of the
+// queue's.
+func (q *Queue) Quarantine(damage *message.DamageError) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.state.Load()
+	if st == nil {
+		return false
+	}
+	f, ok := st.files.without(damage.File)
+	if ok {
+		q.state.Store(&state{f, st.runs})
+	}
+	return ok
+}
+
 // Restart begins another life of the queue: its numbering goes on from off, and what was
 // merged before is of the life that ended.
 func (q *Queue) Restart(off int64) {
@@ -267,7 +301,7 @@ func (q *Queue) Restart(off int64) {
 // recountLocked publishes the bounds after entries came in at an end.
 func (q *Queue) recountLocked(b *bounds, end int64) {
 	next := bounds{max: max(b.max, end), logMin: b.logMin, min: b.min}
-	next.min = q.findMin(q.state.Load(), next.max, b.logMin)
+	next.min = findMin(q.reader(q.state.Load()), next.max, b.logMin)
 	q.minMax.Store(&next)
 }
 

@@ -100,6 +100,8 @@ type reader struct {
 	from int64
 	buf  []byte
 	err  error // the first one; entries that cannot be read are as if not written
+	// missing says that a file was asked for that is not there, or no longer as it was.
+	missing bool
 }
 
 const readerBlock = 64
@@ -122,6 +124,9 @@ func (r *reader) at(off int64) Entry {
 	}
 	if i := (off - r.from) * EntrySize; i >= 0 && i+EntrySize <= int64(len(r.buf)) {
 		return Decode(r.buf[i:])
+	}
+	if f := r.st.files; off >= f.first && off < f.limit() {
+		r.missing = true
 	}
 	return Entry{}
 }

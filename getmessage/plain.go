@@ -11,7 +11,9 @@ import (
 // plain is the hot path. It takes messages as long as they are near the end of the log, in
 // the segment at hand, within the limits, and their records are the ones that the entries
 // name; it returns how many. This process has seen these records whole (see Queue.Checked),
-// so that of each only the head is compared again.
+// so that of each only the head is compared again. Of the last one, which lies furthest
+// behind in the segment, both ends are: a file that was shortened reads as zeros up to the
+// end of its last page, and may have lost the bodies that belong to sound heads.
 func (s *scan) plain(entries []byte, off int64) int {
 	if len(s.data) == 0 && s.segment(consumequeue.Decode(entries)) != nil {
 		return 0
@@ -30,6 +32,9 @@ func (s *scan) plain(entries []byte, off int64) int {
 	first := len(b.records)
 	b.records = slices.Grow(b.records, n)
 	n = viewsOf(b.records[first:first+n], entries, s.data, s.base, uint64(low), room, s.queueID, off)
+	for n > 0 && !b.records[first : first+n][n-1].Whole() {
+		n--
+	}
 	b.records = b.records[:first+n]
 	for i := first; i < len(b.records); i++ {
 		b.Bytes += int64(b.records[i].Size())

@@ -31,6 +31,9 @@ type Log interface {
 	// offset of the first of them, and what keeps them valid. The error is ErrRemoved for
 	// an offset that is no longer there.
 	Map(off int64) (base int64, data []byte, ref Ref, err error)
+	// Reaches reports whether the file of the bytes before a physical offset still holds
+	// them. It is asked about a record that looks cut off.
+	Reaches(off int64) bool
 	// Damage makes the error of bytes at a physical offset.
 	Damage(off int64, err error) *message.DamageError
 }

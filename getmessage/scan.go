@@ -60,6 +60,9 @@ func (s *scan) run(ctx context.Context, off int64) error {
 		off, full, err = s.entries(ctx, entries, off, end)
 		s.b.unpin()
 		s.b.NextOffset = off
+		if err != nil && len(s.b.records) > 0 && ctx.Err() == nil {
+			return nil // what was found is given; the next pull meets what is wrong
+		}
 		if err != nil || full {
 			return err
 		}
@@ -140,8 +143,12 @@ func (s *scan) record(e consumequeue.Entry) (message.View, error) {
 		at = e.Offset - s.base
 	}
 	v, err := message.Decode(s.data[at:])
-	if err == nil && (v.Size() != e.Size || v.PhysicalOffset() != e.Offset) {
+	switch {
+	case err != nil:
+	case v.Size() != e.Size || v.PhysicalOffset() != e.Offset:
 		err = message.ErrMisplaced
+	case !v.Whole() && !s.Log.Reaches(e.End()):
+		err = message.ErrTruncated
 	}
 	return v, err
 }
@@ -200,8 +207,9 @@ func (s *scan) damaged(ctx context.Context, e consumequeue.Entry, off int64, hea
 		}
 	}
 	damage := s.q.Damage(off, cause)
-	if _, max := s.Log.Bounds(); e.Real() && e.Offset < max {
-		damage = s.Log.Damage(e.Offset, cause)
+	_, max := s.Log.Bounds()
+	if at, ok := e.Place(); ok && at < max {
+		damage = s.Log.Damage(at, cause)
 	}
 	if s.Strict {
 		return false, damage

@@ -22,6 +22,14 @@ func (h *Head) Queued() bool { return h[atSysFlag+3]&byte(SysFlagPrepared) == 0 
 // the head: nothing is checked here. rec has MinSize bytes at the least.
 func ViewOf(rec []byte) View { return View{rec} }
 
+// Whole reports whether the lengths inside the record add up to its size and its properties,
+// if it has any, do not end with a zero byte, as they never do. It reads both ends of the
+// record, and so sees that the rest of its file was cut off, which reads as zeros.
+func (v *View) Whole() bool {
+	from, ok := v.properties()
+	return ok && (from == len(v.raw) || v.raw[len(v.raw)-1] != 0)
+}
+
 // Is reports whether the record is message off of a queue: its own, or one of those to
 // which it was dispatched besides (light message queues, see [PropMultiDispatch]).
 func (v *View) Is(topic string, queueID int32, off int64) bool {

@@ -7,10 +7,14 @@ import (
 
 	mmap "github.com/edsrzf/mmap-go"
 	_ "github.com/warmlog/warmlog/internal/only64" // a mapping's length is an int
+	"github.com/warmlog/warmlog/message"
 )
 
 // ErrClosed says that a file was closed by its owner.
 var ErrClosed = os.ErrClosed
+
+// ErrNotFile is the damage of something else in a file's place.
+var ErrNotFile = message.NewKind("not-a-file", "there is something else in the file's place")
 
 // Mode says what the mapping may be used for.
 type Mode int
@@ -29,8 +33,8 @@ type File struct {
 	closed atomic.Bool
 }
 
-// Open maps the first size bytes of a file. A file that is shorter is refused: mapping
-// more than there is succeeds and faults later.
+// Open maps the first size bytes of a file. A file that is shorter is refused, with a
+// *message.DamageError: mapping more than there is succeeds and faults later.
 func Open(path string, size int64, mode Mode) (*File, error) {
 	flag := os.O_RDONLY
 	if mode == ReadWrite {
@@ -53,8 +57,14 @@ func mapFile(f *os.File, size int64, mode Mode) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() || size <= 0 || st.Size() < size {
-		return nil, fmt.Errorf("map %s: %d bytes wanted, %s has %d", f.Name(), size, st.Mode().Type(), st.Size())
+	if !st.Mode().IsRegular() {
+		return nil, &message.DamageError{File: f.Name(), Err: ErrNotFile}
+	}
+	if size <= 0 {
+		return nil, fmt.Errorf("map %s: %d bytes", f.Name(), size)
+	}
+	if st.Size() < size {
+		return nil, &message.DamageError{File: f.Name(), Offset: st.Size(), Err: message.ErrTruncated}
 	}
 	data, err := mmap.MapRegion(f, int(size), int(mode), 0, 0)
 	if err != nil {
