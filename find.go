@@ -118,7 +118,7 @@ type keySearch struct {
 	store    *Store
 	q        KeyQuery
 	found    []int64 // ascending, each once
-	complete int64 // from this physical offset on, found has what the index knows
+	complete int64   // from this physical offset on, found has what the index knows
 }
 
 // scan reads the ranges that the index does not cover. It ends when enough was found that

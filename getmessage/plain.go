@@ -79,8 +79,8 @@ func viewsOf(views []message.View, entries, data []byte, base int64, low uint64,
 		rec := data[at : at+size : at+size]
 		head := (*message.Head)(rec)
 		magic := head.SizeAndMagic() - size<<32
-		wrong := uint64(head.QueueOffset()-off-int64(i)) | uint64(head.PhysicalOffset()) ^ pos | uint64(uint32(head.QueueID()^queueID))
-		if wrong != 0 || magic != uint64(message.MagicV1) && magic != uint64(message.MagicV2) || !head.Queued() {
+		if head.PhysicalOffset() != int64(pos) || head.QueueOffset() != off+int64(i) || head.QueueID() != queueID || !head.Queued() ||
+			magic != uint64(message.MagicV1) && magic != uint64(message.MagicV2) {
 			return i
 		}
 		views[i] = message.ViewOf(rec)
