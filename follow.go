@@ -27,9 +27,18 @@ func (s *Store) follow(ctx context.Context) (grew bool, err error) {
 		}
 	}
 	from := s.log.Max()
+	if from > s.read {
+		// Retention was faster than this reader: nobody knows how many messages of each queue
+		// it passed over.
+		s.dispatch = newDispatcher(s)
+	}
 	scan := s.log.Scan(from, s.log.Limit(), true)
 	defer scan.Close()
 	for n := 0; scan.Next(); n++ {
+		if s.unfinished(scan) {
+			scan.Skip(scan.Pos())
+			break
+		}
 		s.saw(scan.View())
 		// The log first: an entry that a reader sees must lie below the log's end.
 		s.log.SetMax(scan.Offset())
@@ -44,7 +53,8 @@ func (s *Store) follow(ctx context.Context) (grew bool, err error) {
 	if scan.Offset() == from {
 		return false, nil
 	}
-	s.log.SetMax(scan.Offset()) // behind a blank
+	s.read = scan.Offset()
+	s.log.SetMax(s.read) // behind a blank
 	return true, s.dispatch.end()
 }
 

@@ -141,7 +141,7 @@ func (s *Store) Records(ctx context.Context, from int64) iter.Seq2[*message.View
 				return stopped
 			}
 			return nil
-		}, func(d *message.DamageError) error {
+		}, func(d *message.DamageError, _, _ int64) error {
 			if !yield(nil, d) {
 				return stopped
 			}

@@ -144,6 +144,7 @@ func (s *Store) readTail(ctx context.Context) error {
 		return err
 	}
 	s.log.SetMax(end)
+	s.read = end
 	if err := s.dispatch.end(); err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (s *Store) completeQueues(ctx context.Context) error {
 	err := s.records(ctx, begin, s.scanned, func(v *message.View, pos int64) error {
 		s.report("completing queues", pos-begin, s.scanned-begin)
 		return lack.add(v, pos)
-	}, s.damage)
+	}, func(d *message.DamageError, _, _ int64) error { return s.damage(d) })
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type Store struct {
 	checkpoint layout.Checkpoint // as it was when the store was opened
 	abort      layout.Abort      // likewise
 	scanned    int64             // from this physical offset on, every record was dispatched
+	lost       stretches         // of what was scanned by Open
 	// disorder is the most, in ms, by which a store time fell below an earlier one in what
 	// was scanned.
 	disorder atomic.Int64
@@ -43,6 +44,7 @@ type Store struct {
 	followMu sync.Mutex // held by the one goroutine that reads new records
 	dispatch *dispatcher
 	listed   time.Time // when the segments were last listed; guarded by followMu
+	read     int64     // physical offset up to which the log was given to dispatch; guarded by followMu
 	newest   int64     // highest store time so far; guarded by followMu
 
 	mu      sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -25,6 +26,10 @@ func (t *tail) read() (int64, error) {
 	for {
 		for n := 0; scan.Next(); n++ {
 			v := scan.View()
+			if t.abort.Exists && t.unfinished(scan) {
+				t.tailCut = t.log.Damage(scan.Pos(), message.ErrUnfinished)
+				return scan.Pos(), nil
+			}
 			t.saw(v)
 			if err := t.dispatch.add(v, scan.Pos()); err != nil {
 				return 0, err
@@ -39,6 +44,9 @@ func (t *tail) read() (int64, error) {
 		if scan.Err() == nil {
 			return scan.Offset(), nil
 		}
+		if scan.Passed() {
+			continue
+		}
 		var damage *message.DamageError
 		if !errors.As(scan.Err(), &damage) {
 			return 0, scan.Err()
@@ -52,27 +60,33 @@ func (t *tail) read() (int64, error) {
 		case !t.abort.Exists && scan.Resync(t.filed):
 		case !t.abort.Exists && t.claimed(at) > at:
 			// The last records are damaged: nothing sound follows, but queues name them.
-			if err := t.Store.damage(damage); err != nil {
-				return 0, err
-			}
-			return t.claimed(at), nil
+			end := t.claimed(at)
+			t.lost = append(t.lost, stretch{at, end})
+			return end, t.Store.damage(damage)
 		default:
 			t.tailCut = damage
 			return at, nil
 		}
+		t.lost = append(t.lost, stretch{at, scan.Offset()})
 		if err := t.Store.damage(damage); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// filed reports whether a record that was found behind damage is in its queue's file. One
-// that is not was left over when an earlier start cut the log, and is overwritten one day.
-func (t *tail) filed(v *message.View) bool {
+// unfinished reports whether a scan found a last record of which its writer may have
+// written a part only: it looks so, its queue does not know it, and nothing follows it.
+func (s *Store) unfinished(scan *commitlog.Scanner) bool {
+	return scan.View().Torn() && !s.filed(scan.View()) && !scan.Followed()
+}
+
+// filed reports whether a record is in its queue's file. One that was found behind damage
+// and is not was left over when an earlier start cut the log, and is overwritten one day.
+func (s *Store) filed(v *message.View) bool {
 	if !v.Queued() {
 		return false
 	}
-	q := t.queues.Get(string(v.Topic()), v.QueueID())
+	q := s.queues.Get(string(v.Topic()), v.QueueID())
 	if q == nil {
 		return false
 	}

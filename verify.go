@@ -65,8 +65,9 @@ type verifier struct {
 	atEnd bool
 	torn  int64 // disagreements with that record
 
-	// lost are the parts of the log without a sound record, ascending.
-	lost []keyindex.Range
+	lost stretches
+	// named are records that were reported, by physical offset.
+	named map[int64]bool
 	// unfiled are records that no queue entry names, by physical offset.
 	unfiled map[int64]bool
 	behind  int64 // messages that are in no queue file yet
@@ -79,7 +80,7 @@ func (v *verifier) run() error {
 	min, max := s.Bounds()
 	v.result.Segments, v.result.Bytes = len(s.log.Segments()), max-min
 	v.result.Told = s.Notes()
-	v.unfiled = map[int64]bool{}
+	v.unfiled, v.named = map[int64]bool{}, map[int64]bool{}
 	if _, err := os.Stat(s.paths.ConsumeQueueExt()); err == nil {
 		v.ext = true
 	}
@@ -102,10 +103,6 @@ func (v *verifier) run() error {
 	if err := v.log(min, max); err != nil {
 		return err
 	}
-	if n := len(v.lost); n > 0 && v.lost[n-1].To < 0 {
-		v.lost[n-1].To = max
-		v.index.Gap(v.lost[n-1].From, max)
-	}
 	if v.result.Index, err = v.index.Finish(); err != nil {
 		return err
 	}
@@ -118,12 +115,7 @@ func (v *verifier) run() error {
 
 // log reads the log from front to back.
 func (v *verifier) log(from, to int64) error {
-	next := from // where the next record or blank should begin
 	return v.records(v.ctx, from, to, func(rec *message.View, pos int64) error {
-		if n := len(v.lost); n > 0 && v.lost[n-1].To < 0 {
-			v.lost[n-1].To = pos
-			v.index.Gap(v.lost[n-1].From, pos)
-		}
 		v.result.Records++
 		v.atEnd = v.abort.Exists && pos == v.lastRecord.Load()
 		defer func() { v.atEnd = false }()
@@ -131,36 +123,13 @@ func (v *verifier) log(from, to int64) error {
 		if v.result.Records%1024 == 0 {
 			v.Store.report("verifying", pos-from, to-from)
 		}
-		next = pos + int64(rec.Size())
 		return v.queued(rec, pos)
-	}, func(d *message.DamageError) error {
-		at := v.positionOf(d, next)
-		v.lost = append(v.lost, keyindex.Range{From: at, To: -1})
+	}, func(d *message.DamageError, from, to int64) error {
+		v.lost = append(v.lost, stretch{from, to})
+		v.index.Gap(from, to)
 		v.report(d)
 		return nil
 	})
-}
-
-// positionOf returns the physical offset of a damage in the log.
-func (v *verifier) positionOf(d *message.DamageError, near int64) int64 {
-	for _, seg := range v.Store.log.Segments() {
-		if seg.Path() == d.File {
-			return seg.Base + d.Offset
-		}
-	}
-	return near
-}
-
-func rangeOf(pos int64) keyindex.Range { return keyindex.Range{From: pos, To: pos + 1} }
-
-// isLost reports whether a physical offset lies in a part of the log that was reported.
-func (v *verifier) isLost(off int64) bool {
-	for _, r := range v.lost {
-		if off >= r.From && (off < r.To || r.To < 0) {
-			return true
-		}
-	}
-	return false
 }
 
 // tell adds what is worth knowing.

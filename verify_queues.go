@@ -110,19 +110,19 @@ func (v *verifier) names(c *queueCheck, off, pos int64) bool {
 
 func (v *verifier) misnumbered(pos int64) {
 	v.report(v.Store.log.Damage(pos, ErrMisnumbered))
-	v.lost = append(v.lost, rangeOf(pos))
+	v.named[pos] = true
 }
 
 // unnamed deals with queue entries for which no record came.
 func (v *verifier) unnamed(q *consumequeue.Queue) func(int64, consumequeue.Entry) {
 	return func(off int64, e consumequeue.Entry) {
 		switch {
-		case e.Real() && v.isLost(e.Offset):
+		case e.Real() && (v.lost.has(e.Offset) || v.named[e.Offset]):
 			// Its record was reported.
 		case e.Real() && v.unfiled[e.Offset]:
 			// A record lies there that no queue knows under the name that it claims.
 			v.report(v.Store.log.Damage(e.Offset, message.ErrOtherEntry))
-			v.lost = append(v.lost, rangeOf(e.Offset))
+			v.named[e.Offset] = true
 		case e.Real() && e.Offset >= v.Store.log.Max() && v.abort.Exists:
 			v.ahead++ // recovery cuts it, with the log
 		default:

@@ -56,7 +56,7 @@ func list(dir string) (files []found, notes []string, err error) {
 }
 
 // segmentSize finds the size that the segments of a log have: the one that most files
-// have, of those of which every file's offset is a multiple. want is what the caller says
+// have, of those of which every file's offset is a multiple if there are such. want is what the caller says
 // it is, 0 if he does not.
 func segmentSize(files []found, want int64) (int64, error) {
 	if len(files) == 0 {
@@ -66,11 +66,16 @@ func segmentSize(files []found, want int64) (int64, error) {
 	for _, f := range files {
 		votes[f.size]++
 	}
-	size := int64(0)
+	size, sizeFits := int64(0), false
 	for s := range votes {
-		fits := s > 0 && !slices.ContainsFunc(files, func(f found) bool { return f.base%s != 0 })
-		if fits && (size == 0 || votes[s] > votes[size] || votes[s] == votes[size] && s > size) {
-			size = s
+		if s <= 0 {
+			continue
+		}
+		fits := !slices.ContainsFunc(files, func(f found) bool { return f.base%s != 0 })
+		switch {
+		case sizeFits && !fits:
+		case fits && !sizeFits, votes[s] > votes[size], votes[s] == votes[size] && s > size:
+			size, sizeFits = s, fits
 		}
 	}
 	if want != 0 && size != 0 && size != want && votes[size] > 1 {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -75,7 +77,7 @@ func (s *Segment) acquire() (*mapfile.File, error) {
 // them, and ends the log at its beginning: see [Log.SetMax]. Files that are no segments are
 // noted and ignored.
 func OpenReadOnly(dir string, o Options) (*Log, error) {
-	if strings.Contains(dir, ",") {
+	if _, err := os.Stat(dir); os.IsNotExist(err) && strings.Contains(dir, ",") {
 		return nil, fmt.Errorf("%s: a log over several paths: %w", dir, layout.ErrUnsupported)
 	}
 	if o.Cache == nil {
@@ -173,6 +175,31 @@ func (l *Log) Segment(off int64) *Segment {
 	return s[i]
 }
 
+// open returns the segment of a physical offset and its file, with a reference. A segment
+// that was deleted since the directory was listed is [ErrGone], with all below it.
+func (l *Log) open(off int64) (*Segment, *mapfile.File, error) {
+	for listed := false; ; {
+		s := l.Segment(off)
+		if s == nil {
+			return nil, nil, ErrGone
+		}
+		file, err := s.acquire()
+		switch {
+		case err == nil:
+			return s, file, nil
+		case errors.Is(err, mapfile.ErrClosed) && l.Segment(off) != s:
+			continue // it left the list, or was replaced in it
+		case errors.Is(err, fs.ErrNotExist) && !listed:
+			listed = true
+			if err := l.Refresh(); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		return nil, nil, err
+	}
+}
+
 // Map returns the mapped visible bytes of the segment that holds a physical offset, the
 // offset of the first of them, and what keeps them valid until it is released. The error is
 // [ErrGone], [ErrBeyond], or what made the segment unusable.
@@ -181,11 +208,7 @@ func (l *Log) Map(off int64) (base int64, data []byte, held interface{ Release()
 	if off >= max {
 		return 0, nil, nil, ErrBeyond
 	}
-	s := l.Segment(off)
-	if s == nil {
-		return 0, nil, nil, ErrGone
-	}
-	file, err := s.acquire()
+	s, file, err := l.open(off)
 	if err != nil {
 		return 0, nil, nil, err
 	}
@@ -195,11 +218,7 @@ func (l *Log) Map(off int64) (base int64, data []byte, held interface{ Release()
 
 // Reaches reports whether the file of the bytes before a physical offset still has them.
 func (l *Log) Reaches(off int64) bool {
-	s := l.Segment(off - 1)
-	if s == nil {
-		return false
-	}
-	file, err := s.acquire()
+	s, file, err := l.open(off - 1)
 	if err != nil {
 		return false
 	}
@@ -263,8 +282,8 @@ func (l *Log) ReadRecord(off int64, size int32, buf []byte) (message.View, []byt
 	case err != nil:
 	case known && v.Size() != size:
 		err = message.ErrOtherEntry
-	case v.PhysicalOffset() != off:
-		err = message.ErrMisplaced
+	default:
+		err = v.At(off)
 	}
 	if err != nil {
 		return message.View{}, b, l.Damage(off, err)
@@ -275,26 +294,22 @@ func (l *Log) ReadRecord(off int64, size int32, buf []byte) (message.View, []byt
 // read reads up to n visible bytes of one segment.
 func (l *Log) read(off, n int64, buf []byte) ([]byte, error) {
 	max := l.Max()
-	if off < 0 || off < l.Min() {
+	if off < l.Min() {
 		return nil, ErrGone
 	}
 	if off >= max || n > math.MaxInt32 {
 		return nil, ErrBeyond
 	}
-	s := l.Segment(off)
-	if s == nil {
-		return nil, ErrGone
+	s, file, err := l.open(off)
+	if err != nil {
+		return nil, err
 	}
+	defer file.Release()
 	n = min(n, s.End()-off, max-off)
 	if int64(cap(buf)) < n {
 		buf = make([]byte, n)
 	}
 	buf = buf[:n]
-	file, err := s.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer file.Release()
 	if read, err := file.ReadAt(buf, off-s.Base); err != nil {
 		if errors.Is(err, io.EOF) { // the file was shortened
 			return nil, l.Damage(off+int64(read), message.ErrTruncated)

@@ -20,11 +20,12 @@ func (l *Log) Refresh() error {
 		l.size = size // before the first list that has segments: see Segment
 	}
 	next := make([]*Segment, 0, len(files))
+	var dropped []*Segment
 	for _, s := range known {
 		if s.Base >= files[0].base {
 			next = append(next, s)
 		} else {
-			s.slot.Close()
+			dropped = append(dropped, s)
 		}
 	}
 	for _, f := range files {
@@ -35,11 +36,14 @@ func (l *Log) Refresh() error {
 		case last < 0 || f.base == next[last].Base+l.size && next[last].Size == l.size:
 			next = append(next, l.newSegment(f))
 		case f.base == next[last].Base && f.size > next[last].Size:
-			next[last].slot.Close()
+			dropped = append(dropped, next[last])
 			next[last] = l.newSegment(f)
 		}
 	}
 	l.segments.Store(&next)
+	for _, s := range dropped {
+		s.slot.Close() // after it left the list: see open
+	}
 	if min := l.Min(); l.Max() < min {
 		l.SetMax(min)
 	}

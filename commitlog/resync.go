@@ -63,6 +63,15 @@ func (s *Scanner) sound(accept func(*message.View) bool) bool {
 	return s.record(size, magic, left) == nil && (accept == nil || accept(&s.view))
 }
 
+// Followed reports whether a sound record or blank begins behind the record that Next found.
+// That record stays the scanner's.
+func (s *Scanner) Followed() bool {
+	at := s.at
+	ok := s.pos < s.to && s.enter() && s.sound(nil)
+	s.Skip(at)
+	return s.Next() && ok // looking ahead moved the buffer
+}
+
 // nextMagic returns where in b a record or blank could begin, four bytes before its
 // magic; -1 for nowhere.
 func nextMagic(b []byte) int {

@@ -62,6 +62,17 @@ func (s *Scanner) Offset() int64 { return s.pos }
 // no sound record follows, another error when a file could not be read.
 func (s *Scanner) Err() error { return s.err }
 
+// Passed moves a scanner that stopped with [ErrGone] to what is left of the log, and reports
+// whether it did.
+func (s *Scanner) Passed() bool {
+	min := s.log.Min()
+	if !errors.Is(s.err, ErrGone) || min <= s.pos {
+		return false
+	}
+	s.Skip(min)
+	return true
+}
+
 // Close gives the scanner's file up.
 func (s *Scanner) Close() {
 	if s.file != nil {
@@ -132,10 +143,7 @@ func (s *Scanner) record(size int32, magic uint32, left int64) error {
 	if s.check {
 		return s.view.CheckAt(s.pos)
 	}
-	if s.view.PhysicalOffset() != s.pos {
-		return message.ErrMisplaced
-	}
-	return nil
+	return s.view.At(s.pos)
 }
 
 // enter makes seg the segment of pos.
@@ -144,19 +152,13 @@ func (s *Scanner) enter() bool {
 		return true
 	}
 	s.Close()
-	seg := s.log.Segment(s.pos)
-	if seg == nil {
-		if s.pos < s.log.Min() {
-			return s.stop(ErrGone)
-		}
+	if s.pos >= s.log.Limit() {
 		return s.stop(message.ErrTruncated) // a last segment that was cut
 	}
-	file, err := seg.acquire()
-	if err != nil {
-		s.err = err
-		return false
+	var err error
+	if s.seg, s.file, err = s.log.open(s.pos); err != nil {
+		return s.stop(err)
 	}
-	s.seg, s.file = seg, file
 	s.buf, s.bufAt = s.buf[:0], s.pos
 	return true
 }

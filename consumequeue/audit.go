@@ -25,7 +25,7 @@ func (q *Queue) NewAudit(ctx context.Context) (*Audit, error) {
 	if a.end, err = q.filesEnd(bare); err != nil {
 		return nil, err
 	}
-	a.first = findMin(q.reader(bare), a.end, q.log.Min())
+	a.first = findMin(q.reader(bare), bare.low(), a.end, q.log.Min())
 	a.next = a.first
 	return a, nil
 }

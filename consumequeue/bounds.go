@@ -27,6 +27,18 @@ func (q *Queue) findMax(ctx context.Context, st *state, unseen int64) (int64, er
 	return q.trustEnd(ctx, r, low, end, unseen)
 }
 
+// withLost moves the queue's end past the entries behind it whose records were lost to
+// damage: a consumer passes over them, and is not sent back to before them.
+func (q *Queue) withLost(r *reader, end int64, lost func(int64) bool) int64 {
+	for {
+		e := r.at(end)
+		if !e.Real() || !lost(e.Offset) {
+			return end
+		}
+		end++
+	}
+}
+
 // trustEnd steps back from end to the last entry that the log confirms. Messages between
 // that and end are looked up in the log.
 func (q *Queue) trustEnd(ctx context.Context, r *reader, low, end, unseen int64) (int64, error) {
@@ -44,15 +56,23 @@ func (q *Queue) trustEnd(ctx context.Context, r *reader, low, end, unseen int64)
 				return end, nil
 			}
 			// What lies above is damaged, or is no entry at all.
-			found := off + 1
-			err := q.log.Rescan(ctx, q.topic, q.id, e.End(), unseen, func(off int64, e Entry) {
-				q.layLocked(off, e.AppendTo(nil))
-				found = max(found, off+1)
-			})
-			return found, err
+			return q.endFrom(ctx, off+1, e.End(), unseen)
 		}
 	}
-	return end, nil
+	// Not one entry is right.
+	return q.endFrom(ctx, low, q.log.Min(), unseen)
+}
+
+// endFrom finds the queue's end in a part of the log; end is what it is at the least.
+func (q *Queue) endFrom(ctx context.Context, end, from, to int64) (int64, error) {
+	lost, err := q.log.Rescan(ctx, q.topic, q.id, from, to, func(off int64, e Entry) {
+		q.layLocked(off, e.AppendTo(nil))
+		end = max(end, off+1)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return q.withLost(q.reader(q.state.Load()), end, lost), nil
 }
 
 // filesEnd returns the offset behind the last entry in the files that was ever written.
@@ -116,10 +136,25 @@ func (q *Queue) writtenIn(f *files, off int64) (int64, error) {
 	return used, nil
 }
 
-// findMin returns the offset of the first message whose record the log still has, max if
-// there is none.
-func findMin(r *reader, max, logMin int64) int64 {
-	low := r.st.low()
+// lowest returns the offset below which the log has no message: what a scan of all of it saw
+// first, else where the files begin.
+func (q *Queue) lowest(r *reader, max, logMin int64) int64 {
+	if q.log.Scanned() > logMin {
+		return r.st.low()
+	}
+	low := max
+	if q.seenFrom >= 0 {
+		low = q.seenFrom
+	}
+	for e := r.at(low - 1); e.Real() && q.log.Lost(e.Offset); e = r.at(low - 1) {
+		low--
+	}
+	return low
+}
+
+// findMin returns the offset, from low to max, of the first message whose record the log
+// still has, max if there is none.
+func findMin(r *reader, low, max, logMin int64) int64 {
 	has := func(off int64) bool {
 		e := r.at(off)
 		return e.Real() && e.Offset >= logMin
@@ -140,33 +175,53 @@ func findMin(r *reader, max, logMin int64) int64 {
 	return first
 }
 
+// wholeHead reports whether what lies below a queue's minimum is what retention leaves
+// there: nothing, the fillers of a head, or entries of records that were deleted.
+func wholeHead(r *reader, low, min, logMin int64) bool {
+	if min <= low {
+		return true
+	}
+	e := r.at(min - 1)
+	return e == Filler || e.Real() && e.Offset < logMin
+}
+
 // fillLocked looks in the log for what stood in files that are missing, or are no longer as
-// they were listed, and lays it over the queue.
-func (q *Queue) fillLocked(ctx context.Context) error {
-	st := q.state.Load()
-	f := st.files
+// they were listed, and below the minimum that was found without it, and lays it over the
+// queue.
+func (q *Queue) fillLocked(ctx context.Context, min int64) error {
+	f := q.state.Load().files.onlyReadable()
+	q.state.Store(&state{f, q.state.Load().runs})
 	for i := 0; i < len(f.slots); i++ {
-		if f.readable(i) {
+		if f.slots[i] != nil {
 			continue
 		}
 		first := i
-		for i+1 < len(f.slots) && !f.readable(i+1) {
+		for i+1 < len(f.slots) && f.slots[i+1] == nil {
 			i++
 		}
-		begin, end := f.first+int64(first)*f.per, f.first+int64(i+1)*f.per
-		_, from := q.soundBelow(st, begin, st.low())
-		to := q.log.Max()
-		if i+1 < len(f.slots) {
-			_, to = q.soundAbove(st, end-1, f.limit())
-		}
-		err := q.log.Rescan(ctx, q.topic, q.id, from, to, func(off int64, e Entry) {
-			if off >= begin && off < end {
-				q.layLocked(off, e.AppendTo(nil))
-			}
-		})
-		if err != nil {
+		if err := q.fillBetween(ctx, f.first+int64(first)*f.per, f.first+int64(i+1)*f.per); err != nil {
 			return err
 		}
 	}
-	return nil
+	q.filled = f
+	r, logMin := q.reader(q.state.Load()), q.log.Min()
+	low := q.lowest(r, min, logMin)
+	if min = findMin(r, low, min, logMin); wholeHead(r, low, min, logMin) {
+		return nil
+	}
+	q.headFilled = min
+	return q.fillBetween(ctx, 0, min)
+}
+
+// fillBetween looks in the log for the messages from one offset to below another.
+func (q *Queue) fillBetween(ctx context.Context, begin, end int64) error {
+	st := q.state.Load()
+	_, from := q.soundBelow(st, begin, st.low())
+	_, to := q.soundAbove(st, end-1, max(st.files.limit(), st.runsEnd()))
+	_, err := q.log.Rescan(ctx, q.topic, q.id, from, to, func(off int64, e Entry) {
+		if off >= begin && off < end {
+			q.layLocked(off, e.AppendTo(nil))
+		}
+	})
+	return err
 }

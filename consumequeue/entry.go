@@ -43,8 +43,10 @@ func (e Entry) AppendTo(b []byte) []byte {
 var Filler = Entry{Size: math.MaxInt32}
 
 // Real reports whether the entry could be one of a message: not one that was never
-// written, nor a filler.
-func (e Entry) Real() bool { return e.Offset >= 0 && e.Size > 0 && e.Size != Filler.Size }
+// written, nor a filler, nor one that reaches past all offsets.
+func (e Entry) Real() bool {
+	return e.Offset >= 0 && e.Size > 0 && e.Size != Filler.Size && e.End() > e.Offset
+}
 
 // lostSize marks what stands for an entry whose record the log does not have.
 const lostSize = -1

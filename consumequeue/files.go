@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
@@ -31,7 +32,7 @@ type files struct {
 func listFiles(dir string, fileSize int64, cache *mapfile.Cache) (*files, error) {
 	f := &files{dir: dir, per: fileSize / EntrySize}
 	entries, err := os.ReadDir(dir)
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && !absent(err) {
 		return nil, fmt.Errorf("list queue: %w", err)
 	}
 	type file struct{ base, size int64 }
@@ -79,6 +80,12 @@ func listFiles(dir string, fileSize int64, cache *mapfile.Cache) (*files, error)
 		f.slots = append(f.slots, slot)
 	}
 	return f, nil
+}
+
+// absent reports whether an error says that there is no such directory, or that there cannot
+// be one: the topic of a damaged record may be any bytes.
+func absent(err error) bool {
+	return os.IsNotExist(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // maxHole is how many files in a row may be missing before the next one is taken for a
@@ -157,13 +164,26 @@ func unlessGone(err error) error {
 	return err
 }
 
-// readable reports whether file i is there, at its full size.
-func (f *files) readable(i int) bool {
-	if f.slots[i] == nil {
-		return false
+// onlyReadable returns the files without those that are no longer there at full size. Those
+// at the front that are gone were taken by retention: the queue begins behind them.
+func (f *files) onlyReadable() *files {
+	next := *f
+	next.slots = slices.Clone(f.slots)
+	for i, s := range next.slots {
+		last, err := f.read(f.first+int64(i+1)*f.per-1, 1, nil)
+		if s != nil && (err != nil || len(last) < EntrySize) {
+			next.slots[i] = nil
+			s.Close()
+		}
 	}
-	last, err := f.read(f.first+int64(i+1)*f.per-1, 1, nil)
-	return err == nil && len(last) == EntrySize
+	for len(next.slots) > 0 && next.slots[0] == nil {
+		path, _ := next.where(next.first)
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			break
+		}
+		next.slots, next.first = next.slots[1:], next.first+next.per
+	}
+	return &next
 }
 
 // without returns the files without the one of a path, and whether it was among them.

@@ -28,7 +28,7 @@ func (q *Queue) Heal(ctx context.Context, off int64) (Entry, bool, error) {
 	for off := below + 1; off < above; off++ {
 		entries = r.at(off).lost().AppendTo(entries)
 	}
-	err = q.log.Rescan(ctx, q.topic, q.id, from, to, func(off int64, e Entry) {
+	_, err = q.log.Rescan(ctx, q.topic, q.id, from, to, func(off int64, e Entry) {
 		if off > below && off < above {
 			e.AppendTo(entries[:(off-below-1)*EntrySize])
 		}

@@ -22,8 +22,11 @@ type Log interface {
 	// Holds reports whether the record of e is message off of a queue.
 	Holds(topic string, id int32, off int64, e Entry) bool
 	// Rescan reads the log from one physical offset, where a record begins, to another and
-	// calls found for each message of a queue.
-	Rescan(ctx context.Context, topic string, id int32, from, to int64, found func(off int64, e Entry)) error
+	// calls found for each message of a queue. lost reports about a physical offset between
+	// them whether no sound record lies there.
+	Rescan(ctx context.Context, topic string, id int32, from, to int64, found func(off int64, e Entry)) (lost func(int64) bool, err error)
+	// Lost reports whether damage was found at a physical offset when the log was scanned.
+	Lost(off int64) bool
 }
 
 // Queue is one queue of a topic. Make it with [NewQueue].
@@ -44,6 +47,10 @@ type Queue struct {
 	checked atomic.Int64
 
 	mu sync.Mutex // serialises those who replace state or minMax
+	// filled are the files for which the log was read for what they lack, headFilled the
+	// offset below which their head was. Guarded by mu.
+	filled     *files
+	headFilled int64
 	// seenFrom and seenTo are the offsets of the first message that a scan of the log saw,
 	// and behind the last one. -1: none. Guarded by mu.
 	seenFrom, seenTo int64
@@ -113,7 +120,7 @@ func (q *Queue) boundsLocked(ctx context.Context) (*bounds, error) {
 	}
 	next, whole, err := q.findLocked(ctx, b, logMin)
 	if err == nil && !whole {
-		if err = q.fillLocked(ctx); err == nil {
+		if err = q.fillLocked(ctx, next.min); err == nil {
 			next, _, err = q.findLocked(ctx, b, logMin)
 		}
 	}
@@ -124,24 +131,25 @@ func (q *Queue) boundsLocked(ctx context.Context) (*bounds, error) {
 	return &next, nil
 }
 
-// findLocked finds the bounds. whole is false where a file was missing in the search. known
-// is what they were before, nil at first.
+// findLocked finds the bounds. whole is false where the files lack entries that the log may
+// have. known is what the bounds were before, nil at first.
 func (q *Queue) findLocked(ctx context.Context, known *bounds, logMin int64) (next bounds, whole bool, err error) {
 	next.logMin = logMin
-	files := q.state.Load().files
-	whole = !slices.Contains(files.slots, nil)
 	switch {
 	case known != nil:
 		next.max = known.max
 	case q.seenTo >= 0:
-		next.max = q.seenTo
+		next.max = q.withLost(q.reader(q.state.Load()), q.seenTo, q.log.Lost)
 	default:
 		if next.max, err = q.findMax(ctx, q.state.Load(), q.log.Scanned()); err != nil {
-			return next, whole, err
+			return next, false, err
 		}
 	}
-	r := q.reader(q.state.Load())
-	next.min = findMin(r, next.max, logMin)
+	st := q.state.Load()
+	r := q.reader(st)
+	low := q.lowest(r, next.max, logMin)
+	next.min = findMin(r, low, next.max, logMin)
+	whole = (st.files == q.filled || !slices.Contains(st.files.slots, nil)) && (next.min <= q.headFilled || wholeHead(r, low, next.min, logMin))
 	return next, whole && !r.missing, r.err
 }
 
@@ -301,7 +309,8 @@ func (q *Queue) Restart(off int64) {
 // recountLocked publishes the bounds after entries came in at an end.
 func (q *Queue) recountLocked(b *bounds, end int64) {
 	next := bounds{max: max(b.max, end), logMin: b.logMin, min: b.min}
-	next.min = findMin(q.reader(q.state.Load()), next.max, b.logMin)
+	r := q.reader(q.state.Load())
+	next.min = findMin(r, q.lowest(r, next.max, b.logMin), next.max, b.logMin)
 	q.minMax.Store(&next)
 }
 

@@ -87,7 +87,7 @@ func (s *scan) entries(ctx context.Context, entries []byte, off, end int64) (nex
 			n = 1
 		}
 		off, entries = off+int64(n), entries[n*consumequeue.EntrySize:]
-		if len(s.b.records) >= s.want {
+		if len(s.b.records) >= max(s.want, 1) {
 			return off, true, nil
 		}
 	}
@@ -105,12 +105,13 @@ func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, heale
 	if s.Limits.full(len(b.records), b.Bytes, int64(e.Size), s.want, s.wantBytes, inMemory) || b.Bytes >= s.wantBytes {
 		return true, nil
 	}
-	s.pulled, s.reached = e.Offset, true
 	if e.Offset < s.skipUntil {
+		s.reach(e)
 		return false, nil
 	}
 	filter := s.filter
 	if filter != nil && !filter.MatchEntry(e.TagCode) {
+		s.reach(e)
 		s.passed(NoMatchedMessage)
 		return false, nil
 	}
@@ -121,6 +122,7 @@ func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, heale
 	if err != nil {
 		return s.rejected(ctx, e, off, healed, err)
 	}
+	s.reach(e)
 	n := len(b.records)
 	b.records = append(b.records, v)
 	if filter != nil && !filter.MatchRecord(e.TagCode, &b.records[n]) {
@@ -131,6 +133,10 @@ func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, heale
 	b.Bytes += int64(e.Size)
 	return false, nil
 }
+
+// reach notes how far into the log the pull came: entries that are left for the next one do
+// not count.
+func (s *scan) reach(e consumequeue.Entry) { s.pulled, s.reached = e.Offset, true }
 
 // record returns the record that an entry points to, checked for its structure, place and
 // size.
@@ -145,8 +151,10 @@ func (s *scan) record(e consumequeue.Entry) (message.View, error) {
 	v, err := message.Decode(s.data[at:])
 	switch {
 	case err != nil:
-	case v.Size() != e.Size || v.PhysicalOffset() != e.Offset:
-		err = message.ErrMisplaced
+	case v.Size() != e.Size:
+		err = message.ErrOtherEntry
+	case v.PhysicalOffset() != e.Offset:
+		err = v.At(e.Offset)
 	case !v.Whole() && !s.Log.Reaches(e.End()):
 		err = message.ErrTruncated
 	}
@@ -181,14 +189,15 @@ func (s *scan) passed(status Status) {
 
 // rejected deals with a record that could not be taken.
 func (s *scan) rejected(ctx context.Context, e consumequeue.Entry, off int64, healed bool, err error) (bool, error) {
-	var kind *message.Kind
+	var placed *message.DamageError // names a file already: a segment out of service
 	switch {
 	case errors.Is(err, ErrRemoved):
 		// Everything below the log's minimum went with it.
+		s.reach(e)
 		s.skipUntil, _ = s.Log.Bounds()
 		s.passed(MessageWasRemoving)
 		return false, nil
-	case errors.As(err, &kind) && error(kind) == err:
+	case errors.Is(err, message.ErrDamaged) && !errors.As(err, &placed):
 		return s.damaged(ctx, e, off, healed, err)
 	}
 	return false, err // a segment that is out of service, or what the system said
@@ -207,12 +216,14 @@ func (s *scan) damaged(ctx context.Context, e consumequeue.Entry, off int64, hea
 		}
 	}
 	damage := s.q.Damage(off, cause)
-	_, max := s.Log.Bounds()
-	if at, ok := e.Place(); ok && at < max {
+	if at, ok := e.Place(); ok && at < s.logMax {
 		damage = s.Log.Damage(at, cause)
 	}
 	if s.Strict {
 		return false, damage
+	}
+	if e.Real() && e.Offset < s.logMax {
+		s.reach(e)
 	}
 	s.b.Damaged = append(s.b.Damaged, damage)
 	s.passed(MessageWasRemoving)

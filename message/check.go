@@ -1,6 +1,10 @@
 package message
 
-import "hash/crc32"
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+)
 
 // PropCRCSize is what the whole-record checksum takes at the end of the properties: the
 // name, 0x01, ten digits, 0x02.
@@ -32,11 +36,36 @@ func (v *View) Check() error {
 // the commit log. A record left over from another place has the right checksum but the
 // wrong offset: the error is [ErrMisplaced].
 func (v *View) CheckAt(pos int64) error {
-	if v.PhysicalOffset() != pos {
-		return ErrMisplaced
+	if err := v.At(pos); err != nil {
+		return err
 	}
 	return v.Check()
 }
+
+// Torn reports whether the record may be one of which not every byte was written: it has
+// zero bytes in its topic or properties, where no checksum covers them. A producer's
+// property may have some too.
+func (v *View) Torn() bool {
+	return bytes.IndexByte(v.Topic(), 0) >= 0 || bytes.IndexByte(v.Properties(), 0) >= 0
+}
+
+// At compares the physical offset in the record with where it lies. The error is an
+// [ErrMisplaced] that names both.
+func (v *View) At(pos int64) error {
+	if found := v.PhysicalOffset(); found != pos {
+		return &misplacedError{found, pos}
+	}
+	return nil
+}
+
+// misplacedError is not made by fmt.Errorf: a search for sound records meets many.
+type misplacedError struct{ found, want int64 }
+
+func (e *misplacedError) Error() string {
+	return fmt.Sprintf("%v: %d, expected %d", ErrMisplaced, e.found, e.want)
+}
+
+func (e *misplacedError) Unwrap() error { return ErrMisplaced }
 
 // propCRC reads the checksum at the end of the properties: decimal digits, the least
 // significant first, padded with zeros. Source: CommitLog.appendMessage (enabledAppendPropCRC).

@@ -18,6 +18,7 @@ var (
 	ErrBodyCRC    = damage("bad-body-crc", "the body does not have the checksum of the record")
 	ErrPropCRC    = damage("bad-record-crc", "the record does not have the checksum in its properties")
 	ErrMisplaced  = damage("misplaced", "the physical offset in the record is not where it lies")
+	ErrUnfinished = damage("unfinished", "not every byte of the last record was written, as far as one can see")
 	ErrOtherEntry = damage("wrong-record", "the record is not the one that the queue entry names")
 )
 

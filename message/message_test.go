@@ -39,7 +39,7 @@ func TestDecodeGolden(t *testing.T) {
 	if err := v.CheckAt(1000); err != nil {
 		t.Error(err)
 	}
-	if err := v.CheckAt(1001); err != message.ErrMisplaced {
+	if err := v.CheckAt(1001); !errors.Is(err, message.ErrMisplaced) {
 		t.Errorf("at another position: %v", err)
 	}
 	got := fmt.Sprintln(v.Size(), v.Version(), v.QueueID(), v.Flag(), v.QueueOffset(), v.PhysicalOffset(), v.SysFlag(),
