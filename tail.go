@@ -59,10 +59,9 @@ func (t *tail) read() (int64, error) {
 			}
 		case !t.abort.Exists && scan.Resync(t.filed):
 		case !t.abort.Exists && t.claimed(at) > at:
-			// The last records are damaged: nothing sound follows, but queues name them.
-			end := t.claimed(at)
-			t.lost = append(t.lost, stretch{at, end})
-			return end, t.Store.damage(damage)
+			// The last records are damaged: nothing sound follows, but queues name them. As in
+			// RocketMQ, which would cut the log here, they do not count in their queues.
+			return t.claimed(at), t.Store.damage(damage)
 		default:
 			t.tailCut = damage
 			return at, nil
