@@ -44,6 +44,8 @@ type Log struct {
 
 	// segments is an immutable list, contiguous and by offset. Replaced under mu.
 	segments atomic.Pointer[[]*Segment]
+	// min is the first segment's beginning, 0 in a log without any. Stored under mu.
+	min atomic.Int64
 	// max is the visible end: nobody is given bytes from there on.
 	max atomic.Int64
 
@@ -100,9 +102,17 @@ func OpenReadOnly(dir string, o Options) (*Log, error) {
 	for _, f := range run {
 		segments = append(segments, l.newSegment(f))
 	}
-	l.segments.Store(&segments)
+	l.publish(segments)
 	l.max.Store(l.Min())
 	return l, nil
+}
+
+// publish makes a list of segments the log's.
+func (l *Log) publish(segments []*Segment) {
+	l.segments.Store(&segments)
+	if len(segments) > 0 {
+		l.min.Store(segments[0].Base)
+	}
 }
 
 func (l *Log) newSegment(f found) *Segment {
@@ -137,12 +147,7 @@ func (l *Log) SegmentSize() int64 {
 func (l *Log) Segments() []*Segment { return *l.segments.Load() }
 
 // Min returns the physical offset of the oldest byte.
-func (l *Log) Min() int64 {
-	if s := l.Segments(); len(s) > 0 {
-		return s[0].Base
-	}
-	return 0
-}
+func (l *Log) Min() int64 { return l.min.Load() }
 
 // Bounds returns Min and Max.
 func (l *Log) Bounds() (min, max int64) { return l.Min(), l.Max() }

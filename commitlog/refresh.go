@@ -40,7 +40,7 @@ func (l *Log) Refresh() error {
 			next[last] = l.newSegment(f)
 		}
 	}
-	l.segments.Store(&next)
+	l.publish(next)
 	for _, s := range dropped {
 		s.slot.Close() // after it left the list: see open
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -238,10 +239,19 @@ func pullRecord(t *testing.T, v *message.View, want *twinRecord, raw []byte) {
 			t.Fatalf("is said to be %+v: %v", other, !twinDispatched(want, &other))
 		}
 	}
+	entry := [12]byte(consumequeue.EntryOf(v, want.physOffset).AppendTo(nil))
 	head := (*message.Head)(raw)
-	if head.SizeAndMagic() != binary.BigEndian.Uint64(raw) || head.QueueID() != want.queueID || head.QueueOffset() != want.queueOffset ||
-		head.PhysicalOffset() != want.physOffset || head.Queued() != want.queued() {
+	if head.Names(&entry, want.queueID, want.queueOffset) != want.queued() {
 		t.Fatalf("its head is another: %x", *head)
+	}
+	if head.Names(&entry, want.queueID^1, want.queueOffset) || head.Names(&entry, want.queueID, want.queueOffset^1<<40) {
+		t.Fatal("its head is also another's")
+	}
+	for i := range entry {
+		if entry[i] ^= 4; head.Names(&entry, want.queueID, want.queueOffset) {
+			t.Fatalf("byte %d of an entry does not matter", i)
+		}
+		entry[i] ^= 4
 	}
 	again := message.ViewOf(raw)
 	sameRecord(t, &again, want)

@@ -77,10 +77,7 @@ func viewsOf(views []message.View, entries, data []byte, base int64, low uint64,
 			return i
 		}
 		rec := data[at : at+size : at+size]
-		head := (*message.Head)(rec)
-		magic := head.SizeAndMagic() - size<<32
-		if head.PhysicalOffset() != int64(pos) || head.QueueOffset() != off+int64(i) || head.QueueID() != queueID || !head.Queued() ||
-			magic != uint64(message.MagicV1) && magic != uint64(message.MagicV2) {
+		if !(*message.Head)(rec).Names(e, queueID, off+int64(i)) {
 			return i
 		}
 		views[i] = message.ViewOf(rec)
