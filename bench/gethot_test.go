@@ -29,12 +29,14 @@ type puller struct {
 	req   getmessage.Request
 	next  func() (queue int, off int64)
 	sum   uint64
+	zero  uint64 // as floor.zero
 }
 
 func (p *puller) run(b testing.TB, n int) {
 	ctx := context.Background()
 	for range n {
 		q, off := p.next()
+		off += int64(p.sum & p.zero)
 		p.req.QueueID, p.req.Offset = int32(q), off
 		if err := p.store.Get(ctx, &p.req, &p.batch); err != nil {
 			b.Fatal(err)
