@@ -1,0 +1,5 @@
+//go:build !race
+
+package warmlog_test
+
+const raceDetector = false
