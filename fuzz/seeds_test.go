@@ -114,7 +114,7 @@ func seedRecords(t testing.TB) (all [][]byte) {
 		version      int
 		sysFlag      int32
 		body, topic  int
-		names, store string
+		names        string
 	}
 	seen := map[shape]bool{}
 	everyArchive(t, func(name string, b []byte) {
