@@ -111,10 +111,10 @@ func seedFiles(t testing.TB, most int, patterns ...string) (all [][]byte) {
 func seedRecords(t testing.TB) (all [][]byte) {
 	t.Helper()
 	type shape struct {
-		version      int
-		sysFlag      int32
-		body, topic  int
-		names        string
+		version     int
+		sysFlag     int32
+		body, topic int
+		names       string
 	}
 	seen := map[shape]bool{}
 	everyArchive(t, func(name string, b []byte) {
