@@ -1,5 +1,5 @@
 // Package layout knows the names in a store's directory and the small files that stand
-// beside its data: checkpoint, abort and lock. It may read those files; it writes nothing.
+// beside its data: checkpoint, abort, lock and state. It may read, write and lock those files.
 //
 //	DIR/commitlog/<20 digits>                      segments, named for their first byte
 //	DIR/consumequeue/<topic>/<queue>/<20 digits>   queue files, named likewise
@@ -8,7 +8,8 @@
 //	DIR/checkpoint                                 times up to which data was flushed
 //	DIR/abort                                      exists while a broker runs, or after it died
 //	DIR/lock                                       byte 0 is locked by the process that writes
-//	DIR/warmlog/                                   what RocketMQ does not know
+//	DIR/warmlog/state                              what RocketMQ does not know: see State
+//	DIR/warmlog/aside/                             bytes that recovery cut off
 //
 // # Checkpoint
 //

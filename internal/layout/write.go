@@ -1,0 +1,66 @@
+package layout
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// CreateAbort marks a store as one that is being written, with this process's id, as
+// RocketMQ 5 does.
+func CreateAbort(path string) error {
+	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// RemoveAbort marks a store as one that was stopped in order.
+func RemoveAbort(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// checkpointFile is the size that RocketMQ maps.
+const checkpointFile = 4096
+
+// WriteCheckpoint writes the fields of a checkpoint and leaves what follows them. The
+// fields lie in one sector, so that the file is the old or the new one after a power cut.
+func WriteCheckpoint(path string, c Checkpoint) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil {
+		return err
+	} else if st.Size() < checkpointFile {
+		if err := f.Truncate(checkpointFile); err != nil {
+			return err
+		}
+	}
+	b := make([]byte, 0, checkpointSize)
+	for _, v := range []int64{c.PhysicTime, c.LogicsTime, c.IndexTime, c.MasterFlushed, c.ConfirmOffset, c.LogicsOffset} {
+		b = binary.BigEndian.AppendUint64(b, uint64(v))
+	}
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	return f.Sync()
+}
