@@ -131,8 +131,8 @@ func (s *twinScan) run() {
 				s.status, s.next = getmessage.OffsetFoundNull, s.offset
 			}
 			return
-		case failed:
-			s.failed = true
+		case failed: // what was found before is given
+			s.failed = len(s.records) == 0
 			return
 		}
 		s.next = off + 1
