@@ -98,11 +98,14 @@ func (s *scan) entries(ctx context.Context, entries []byte, off, end int64) (nex
 // The order of the tests is RocketMQ's. healed says that the log itself gave the entry.
 func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, healed bool) (full bool, err error) {
 	b := s.b
+	if b.Bytes >= s.wantBytes {
+		return true, nil
+	}
 	if !e.Real() {
 		return s.damaged(ctx, e, off, healed, consumequeue.ErrEntry)
 	}
 	inMemory := s.logMax-e.Offset <= s.threshold
-	if s.Limits.full(len(b.records), b.Bytes, int64(e.Size), s.want, s.wantBytes, inMemory) || b.Bytes >= s.wantBytes {
+	if s.Limits.full(len(b.records), b.Bytes, int64(e.Size), s.want, s.wantBytes, inMemory) {
 		return true, nil
 	}
 	if e.Offset < s.skipUntil {
