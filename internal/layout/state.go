@@ -31,6 +31,9 @@ type State struct {
 	Durable    int64 // the log is on disk up to here: damage below is corruption
 	Dispatched int64 // queue and index entries of all records below are on disk
 	Mode       Mode  // of the run that wrote it
+	// Checkpoint is the digest of RocketMQ's checkpoint as this store wrote it last. Another
+	// one shows that a broker has written to the store since: the state is then not believed.
+	Checkpoint uint64
 }
 
 // The file has two slots of one sector each, written in turn, so that a write that is cut
@@ -42,11 +45,12 @@ type State struct {
 //	24  8  dispatched
 //	32  1  mode
 //	33  7  0
-//	40  8  xxhash64 of the 40 bytes before
+//	40  8  digest of the checkpoint
+//	48  8  xxhash64 of the 48 bytes before
 const (
 	stateSlot  = 512
 	stateMagic = "warmlog1"
-	stateBytes = 48
+	stateBytes = 56
 )
 
 // StateFile is the open state file of a store that is written.
@@ -115,10 +119,10 @@ func readState(file *os.File) (s State, seq uint64, err error) {
 
 func decodeState(b []byte) (s State, seq uint64, ok bool) {
 	be := binary.BigEndian
-	if string(b[:8]) != stateMagic || be.Uint64(b[40:]) != xxhash.Sum64(b[:40]) {
+	if string(b[:8]) != stateMagic || be.Uint64(b[48:]) != xxhash.Sum64(b[:48]) {
 		return s, 0, false
 	}
-	s = State{int64(be.Uint64(b[16:])), int64(be.Uint64(b[24:])), Mode(b[32])}
+	s = State{int64(be.Uint64(b[16:])), int64(be.Uint64(b[24:])), Mode(b[32]), be.Uint64(b[40:])}
 	return s, be.Uint64(b[8:]), s.Durable >= 0 && s.Dispatched >= 0
 }
 
@@ -134,6 +138,7 @@ func (f *StateFile) Write(s State) error {
 	b = be.AppendUint64(b, uint64(s.Durable))
 	b = be.AppendUint64(b, uint64(s.Dispatched))
 	b = append(b, byte(s.Mode), 0, 0, 0, 0, 0, 0, 0)
+	b = be.AppendUint64(b, s.Checkpoint)
 	b = be.AppendUint64(b, xxhash.Sum64(b))
 	if _, err := f.file.WriteAt(b[:stateSlot], int64(f.seq+1)%2*stateSlot); err != nil {
 		return fmt.Errorf("write state: %w", err)

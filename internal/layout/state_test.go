@@ -17,7 +17,7 @@ func TestStateSurvivesATornWrite(t *testing.T) {
 	var want State
 	for n := range int64(9) {
 		before := want
-		want = State{Durable: 100 + n, Dispatched: 50 + n, Mode: Mode(n % 2)}
+		want = State{Durable: 100 + n, Dispatched: 50 + n, Mode: Mode(n % 2), Checkpoint: uint64(n)}
 		if err := f.Write(want); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // SyncDir makes the names in a directory durable.
@@ -37,6 +39,17 @@ func RemoveAbort(path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
+func (c Checkpoint) encode() []byte {
+	b := make([]byte, 0, checkpointSize)
+	for _, v := range []int64{c.PhysicTime, c.LogicsTime, c.IndexTime, c.MasterFlushed, c.ConfirmOffset, c.LogicsOffset} {
+		b = binary.BigEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
+// Digest tells one checkpoint from another.
+func (c Checkpoint) Digest() uint64 { return xxhash.Sum64(c.encode()) }
+
 // checkpointFile is the size that RocketMQ maps.
 const checkpointFile = 4096
 
@@ -55,11 +68,7 @@ func WriteCheckpoint(path string, c Checkpoint) error {
 			return err
 		}
 	}
-	b := make([]byte, 0, checkpointSize)
-	for _, v := range []int64{c.PhysicTime, c.LogicsTime, c.IndexTime, c.MasterFlushed, c.ConfirmOffset, c.LogicsOffset} {
-		b = binary.BigEndian.AppendUint64(b, uint64(v))
-	}
-	if _, err := f.WriteAt(b, 0); err != nil {
+	if _, err := f.WriteAt(c.encode(), 0); err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
 	return f.Sync()
