@@ -18,12 +18,21 @@ import (
 	"github.com/warmlog/warmlog/progress"
 )
 
-func openReadOnly(ctx context.Context, dir string, o Options) (*Store, error) {
+func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	s := &Store{options: o, paths: layout.Store(dir), cache: mapfile.NewCache(mapfile.DefaultLimit())}
 	if err := s.refuse(); err != nil {
 		return nil, err
 	}
-	var err error
+	if !o.ReadOnly {
+		if s.w, err = claim(s.paths, o); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				s.w.unclaim()
+			}
+		}()
+	}
 	if s.threshold, err = pagecache.NewThreshold(o.Memory); err != nil {
 		return nil, err
 	}
@@ -45,14 +54,18 @@ func openReadOnly(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.readTail(ctx); err != nil {
-		for _, q := range s.queues.All() {
-			q.Close()
-		}
-		s.log.Close()
+		s.closeFiles()
 		return nil, err
 	}
 	run, stop := context.WithCancel(context.Background())
 	s.stop = stop
+	if s.w != nil {
+		if err := s.startWriting(ctx, run); err != nil {
+			stop()
+			s.closeFiles()
+			return nil, err
+		}
+	}
 	s.done.Go(func() { s.keepThreshold(run) })
 	return s, nil
 }
@@ -133,10 +146,16 @@ func (s *Store) readTail(ctx context.Context) error {
 	s.log.SetMax(s.log.Limit())
 	last := s.log.LastStarted()
 	from := s.tailBegin(segments, last)
-	s.scanned = from
-	t := tail{Store: s, ctx: ctx, from: from, sealed: from}
+	sealed := from
 	if last != nil {
-		t.sealed = last.Base
+		sealed = last.Base
+	}
+	if st, ok := s.believed(); ok {
+		from, sealed = st.Dispatched, max(sealed, st.Durable)
+	}
+	s.scanned = from
+	t := tail{Store: s, ctx: ctx, from: from, sealed: sealed}
+	if last != nil {
 		t.until = last.End()
 	}
 	end, err := t.read()

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"net/netip"
 	"os"
+	"time"
 
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/keyindex"
 	"github.com/warmlog/warmlog/pagecache"
 )
 
@@ -30,6 +34,25 @@ type Options struct {
 	// Memory says which distance from the end of the log counts as in memory; by default
 	// 40 % of what this process may use.
 	Memory pagecache.ThresholdOptions
+
+	// Durability of appends: Written, the default, or Flushed. A store is written in one of
+	// two ways for as long as it is open, so that in one that is Flushed every append is.
+	Durability Durability
+	// RecordCRC ends every record with a checksum over all of it, as a broker does with
+	// enabledAppendPropCRC. Else the body alone has one.
+	RecordCRC bool
+	// StoreHost is the address that records name as theirs; by default 127.0.0.1:10911.
+	StoreHost netip.AddrPort
+	// Clock is the time of day; nil: time.Now. Store times never fall, whatever it does.
+	Clock func() time.Time
+	// MaxBody is the largest body that is accepted, in bytes; 0: 4 MiB, RocketMQ's limit.
+	MaxBody int
+	// Index is the layout of new index files; zero: that of the files which are there, or
+	// RocketMQ's.
+	Index keyindex.Layout
+	// Visible is called when messages became visible in a queue, with the offset behind the
+	// last one. It is called from the goroutine that makes them visible and must not block.
+	Visible func(topic string, queueID int32, end int64)
 
 	// Strict makes a damaged record an error of Get. Else Get passes over it and lists it
 	// in the batch.
@@ -56,7 +79,11 @@ type Progress struct {
 	Total int64  // likewise; an estimate
 }
 
-const defaultCheckBytes = 1 << 30
+const (
+	defaultCheckBytes  = 1 << 30
+	defaultMaxBody     = 4 << 20
+	defaultSegmentSize = 1 << 30
+)
 
 // withDefaults returns a copy with the defaults filled in, or everything that is wrong.
 func (o Options) withDefaults() (Options, error) {
@@ -76,6 +103,27 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if err := o.Memory.Validate(); err != nil {
 		faults = append(faults, err)
+	}
+	if o.Durability > Flushed {
+		faults = append(faults, fmt.Errorf("durability is %d", o.Durability))
+	}
+	if o.Durability == StoreDefault {
+		o.Durability = Written
+	}
+	if o.MaxBody < 0 {
+		faults = append(faults, fmt.Errorf("largest body is %d", o.MaxBody))
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if !o.StoreHost.IsValid() {
+		o.StoreHost = netip.MustParseAddrPort("127.0.0.1:10911")
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if !o.ReadOnly && o.SegmentSize > math.MaxInt32 {
+		faults = append(faults, fmt.Errorf("segment size is %d, limit %d", o.SegmentSize, math.MaxInt32))
 	}
 	if o.CheckBytes == 0 {
 		o.CheckBytes = defaultCheckBytes
@@ -99,14 +147,16 @@ func OpenContext(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	if !o.ReadOnly {
-		return nil, fmt.Errorf("open %s for writing: %w", dir, ErrUnsupported)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
 	}
 	if st, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	} else if !st.IsDir() {
 		return nil, fmt.Errorf("open store: %s is no directory", dir)
 	}
-	s, err := openReadOnly(ctx, dir, o)
+	s, err := open(ctx, dir, o)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}

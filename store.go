@@ -52,6 +52,8 @@ type Store struct {
 	tailCut *message.DamageError   // what ends the log; nil: the end of a segment. Set by Open
 	damaged []*message.DamageError // found by Open, in order; guarded by mu
 
+	w *writer // nil in a store that is open for reading only
+
 	closed atomic.Bool
 	stop   context.CancelFunc
 	done   sync.WaitGroup // the goroutines of this store
@@ -70,6 +72,9 @@ func (s *Store) Get(ctx context.Context, req *getmessage.Request, b *getmessage.
 	}
 	switch b.Status {
 	case getmessage.OffsetOverflowOne, getmessage.OffsetOverflowBadly, getmessage.NoMessageInQueue:
+		if s.w != nil {
+			return nil // this store knows of every message
+		}
 		if grew, err := s.follow(ctx); err != nil || !grew {
 			return err
 		}
@@ -153,13 +158,22 @@ func (s *Store) Close() error {
 	}
 	s.stop()
 	s.done.Wait()
+	var err error
+	if s.w != nil {
+		err = s.w.close(s)
+	}
 	s.followMu.Lock() // let one that reads new records end
 	defer s.followMu.Unlock()
+	s.closeFiles()
+	return err
+}
+
+// closeFiles gives up what the store has open for reading.
+func (s *Store) closeFiles() {
 	for _, q := range s.queues.All() {
 		q.Close()
 	}
 	s.log.Close()
-	return nil
 }
 
 // keepThreshold reads the memory's limits again from time to time, until the store closes.

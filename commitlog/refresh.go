@@ -1,5 +1,27 @@
 package commitlog
 
+// SetSegmentSize says how large the segments of a log without any will be.
+func (l *Log) SetSegmentSize(n int64) { l.options.SegmentSize = n }
+
+// DropAbove takes the segments that begin at or above a physical offset out of the list,
+// but for the log's first: their files were removed.
+func (l *Log) DropAbove(off int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var kept, dropped []*Segment
+	for i, s := range l.Segments() {
+		if i > 0 && s.Base >= off {
+			dropped = append(dropped, s)
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	l.publish(kept)
+	for _, s := range dropped {
+		s.slot.Close()
+	}
+}
+
 // Refresh lists the directory again, for a log that another process writes: segments that
 // it added come in, segments that it deleted from the front go. A segment in the middle
 // that vanished stays in the list, as one that cannot be opened, unless it is still mapped.

@@ -51,6 +51,10 @@ type Queue struct {
 	// offset below which their head was. Guarded by mu.
 	filled     *files
 	headFilled int64
+	// unflushed says that there are entries that [Queue.Flush] has to write. Guarded by mu.
+	unflushed bool
+	next      next
+
 	// seenFrom and seenTo are the offsets of the first message that a scan of the log saw,
 	// and behind the last one. -1: none. Guarded by mu.
 	seenFrom, seenTo int64

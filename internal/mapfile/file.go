@@ -87,6 +87,9 @@ func (m *File) Bytes() []byte { return m.data }
 // ReadAt reads by system call, which needs no page of the mapping.
 func (m *File) ReadAt(p []byte, off int64) (int, error) { return m.file.ReadAt(p, off) }
 
+// DataFrom is [DataFrom] of the file.
+func (m *File) DataFrom(off int64) int64 { return DataFrom(m.file, off) }
+
 // File returns the open file, for system calls on its descriptor. It is valid while the
 // caller holds a reference.
 func (m *File) File() *os.File { return m.file }

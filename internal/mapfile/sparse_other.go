@@ -2,5 +2,7 @@
 
 package mapfile
 
+import "os"
+
 // DataFrom returns off: every byte is taken for written.
-func (m *File) DataFrom(off int64) int64 { return off }
+func DataFrom(_ *os.File, off int64) int64 { return off }

@@ -1,0 +1,298 @@
+package warmlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/warmlog/warmlog/commitlog"
+	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/message"
+)
+
+var (
+	// ErrReadOnly says that the store was opened for reading.
+	ErrReadOnly = errors.New("the store is open for reading only")
+
+	// ErrInvalid says that a message cannot be stored as it is. Nothing was written.
+	ErrInvalid = message.ErrInvalid
+
+	// ErrFailed says that the store takes no more messages until it is opened again: a write
+	// or sync failed, and bytes that were to be on disk may not be. Reads go on.
+	ErrFailed = commitlog.ErrFailed
+
+	// ErrNoSpace says that the disk has no room for a message. Nothing was written.
+	ErrNoSpace = commitlog.ErrNoSpace
+)
+
+// Durability is what a message survives when its append returns.
+type Durability uint8
+
+const (
+	// StoreDefault is what the store was opened with.
+	StoreDefault Durability = iota
+	// Written survives the death of the process, however it ends.
+	Written
+	// Flushed survives a power cut.
+	Flushed
+)
+
+// Appended says where a message was put.
+type Appended struct {
+	QueueOffset    int64
+	PhysicalOffset int64
+	Size           int32 // bytes of the record
+	StoreTimestamp int64 // ms since 1970
+}
+
+// Append appends a message and returns when it has the store's durability.
+//
+// A message that is refused ([ErrInvalid], [ErrNoSpace], [ErrFailed], [ErrClosed]) uses up
+// nothing: no byte, no offset. An error of ctx comes with the place of the message: it is
+// in the log, and may become durable and visible all the same.
+func (s *Store) Append(ctx context.Context, m *message.Message) (Appended, error) {
+	return s.AppendWith(ctx, m, StoreDefault)
+}
+
+// AppendWith is [Store.Append] with a durability of its own. In a store whose default is
+// Flushed every message is flushed.
+func (s *Store) AppendWith(ctx context.Context, m *message.Message, d Durability) (Appended, error) {
+	b := batches.Get().(*appendBatch)
+	defer b.giveBack()
+	if err := s.place(ctx, b, m); err != nil {
+		return Appended{}, err
+	}
+	return b.result(0), s.settle(ctx, b.end(), d)
+}
+
+// AppendAll appends messages, one behind the other, and returns when all have a durability.
+// One that is not valid refuses all. Another error can come in between: the result then has
+// those that are in the log.
+func (s *Store) AppendAll(ctx context.Context, ms []*message.Message, d Durability) ([]Appended, error) {
+	b := batches.Get().(*appendBatch)
+	defer b.giveBack()
+	err := s.place(ctx, b, ms...)
+	all := make([]Appended, b.placed)
+	for i := range all {
+		all[i] = b.result(i)
+	}
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	return all, s.settle(ctx, b.end(), d)
+}
+
+// AppendAsync appends a message and calls done when it has a durability, or with the error.
+// It waits for no disk, so that one producer keeps thousands of messages in flight. Calls of
+// done are made one after the other, in the order of the log, from a goroutine of the store
+// or from this one before AppendAsync returns; done must not block.
+func (s *Store) AppendAsync(m *message.Message, d Durability, done func(Appended, error)) {
+	b := batches.Get().(*appendBatch)
+	defer b.giveBack()
+	if err := s.place(context.Background(), b, m); err != nil {
+		done(Appended{}, err)
+		return
+	}
+	if s.w.flushes(d) {
+		s.w.acks.add(ack{b.end(), b.result(0), done})
+		return
+	}
+	done(b.result(0), nil)
+}
+
+// appendBatch are messages on their way into the log.
+type appendBatch struct {
+	buf     []byte // their records
+	records []commitlog.Placed
+	queues  []*consumequeue.Queue
+	placed  int
+}
+
+var batches = sync.Pool{New: func() any { return new(appendBatch) }}
+
+// mostKept is how large a buffer may be that is kept for another append.
+const mostKept = 1 << 20
+
+func (b *appendBatch) giveBack() {
+	if cap(b.buf) > mostKept || cap(b.records) > mostKept/64 {
+		return
+	}
+	clear(b.records)
+	clear(b.queues)
+	b.buf, b.records, b.queues, b.placed = b.buf[:0], b.records[:0], b.queues[:0], 0
+	batches.Put(b)
+}
+
+func (b *appendBatch) result(i int) Appended {
+	p := &b.records[i]
+	return Appended{p.QueueOffset, p.Offset, int32(len(p.Record)), p.StoreTime}
+}
+
+// end returns the physical offset behind the last message that was placed.
+func (b *appendBatch) end() int64 { return b.records[b.placed-1].End() }
+
+// place puts messages into the log.
+func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Message) error {
+	switch {
+	case s.w == nil:
+		return ErrReadOnly
+	case s.closed.Load():
+		return ErrClosed
+	}
+	for _, m := range ms {
+		if err := s.encode(ctx, b, m); err != nil {
+			return err
+		}
+	}
+	for i, q := range b.queues {
+		if q != nil {
+			b.records[i].Next = q.Next()
+		}
+	}
+	s.w.using.RLock() // Close waits for who is in here
+	defer s.w.using.RUnlock()
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	var err error
+	b.placed, err = s.w.appender.Append(b.records)
+	s.w.dispatch.moved()
+	if err != nil {
+		m := ms[b.placed]
+		return fmt.Errorf("append to %s/%d: %w", m.Topic, m.QueueID, err)
+	}
+	return nil
+}
+
+// encode appends a message's record to a batch.
+func (s *Store) encode(ctx context.Context, b *appendBatch, m *message.Message) error {
+	if err := m.Validate(s.options.RecordCRC); err != nil {
+		return err
+	}
+	if n := len(m.Body); n > s.options.MaxBody {
+		return fmt.Errorf("%w: body has %d bytes, limit %d", ErrInvalid, n, s.options.MaxBody)
+	}
+	given := *m
+	if given.BornTimestamp == 0 {
+		given.BornTimestamp = s.options.Clock().UnixMilli()
+	}
+	if !given.BornHost.IsValid() {
+		given.BornHost = s.options.StoreHost
+	}
+	var q *consumequeue.Queue
+	if t := m.SysFlag & message.SysFlagTransactionMask; t == 0 || t == message.SysFlagCommit {
+		var err error
+		if q, err = s.writable(ctx, m.Topic, m.QueueID); err != nil {
+			return err
+		}
+	}
+	from := len(b.buf)
+	b.buf = message.AppendRecord(b.buf, &given, s.options.StoreHost, s.options.RecordCRC)
+	if size := int64(len(b.buf) - from); size+message.BlankSize > s.log.SegmentSize() {
+		return fmt.Errorf("%w: a record of %d bytes, segments of %d", ErrInvalid, size, s.log.SegmentSize())
+	}
+	b.records = append(b.records, commitlog.Placed{Record: b.buf[from:len(b.buf):len(b.buf)]})
+	b.queues = append(b.queues, q)
+	return nil
+}
+
+// writable returns a queue of which the next offset is known.
+func (s *Store) writable(ctx context.Context, topic string, id int32) (*consumequeue.Queue, error) {
+	q := s.queues.Get(topic, id)
+	if q == nil {
+		q = s.addQueue(topic, id)
+	}
+	if q.Numbered() {
+		return q, nil
+	}
+	// Nobody appends to it before its numbering is known, so that its end stays where it is.
+	_, end, err := q.Bounds(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("append to %s/%d: %w", topic, id, err)
+	}
+	s.w.appender.Lock()
+	defer s.w.appender.Unlock()
+	q.StartNext(end)
+	return q, nil
+}
+
+// settle returns when the log has a durability up to a physical offset.
+func (s *Store) settle(ctx context.Context, end int64, d Durability) error {
+	if !s.w.flushes(d) {
+		return nil
+	}
+	if err := s.w.appender.Commit(ctx, end); err != nil {
+		return fmt.Errorf("flush up to %d: %w", end, err)
+	}
+	s.w.dispatch.moved()
+	return nil
+}
+
+// ack is an asynchronous append that waits to be durable.
+type ack struct {
+	end  int64
+	at   Appended
+	done func(Appended, error)
+}
+
+// acks calls back what became durable.
+type acks struct {
+	mu      sync.Mutex
+	waiting []ack // in the order they were added; guarded by mu
+	wake    chan struct{}
+}
+
+func (a *acks) add(one ack) {
+	a.mu.Lock()
+	a.waiting = append(a.waiting, one)
+	first := len(a.waiting) == 1
+	a.mu.Unlock()
+	if first {
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run commits and calls back until ctx ends.
+func (a *acks) run(ctx context.Context, w *writer) {
+	for {
+		select {
+		case <-a.wake:
+		case <-ctx.Done():
+			return
+		}
+		a.settle(w)
+	}
+}
+
+// settle commits all that waits. Two producers can have added theirs in another order than
+// that of the log: each is called back in the order of adding.
+func (a *acks) settle(w *writer) {
+	for {
+		a.mu.Lock()
+		waiting := a.waiting
+		a.waiting = nil
+		a.mu.Unlock()
+		if len(waiting) == 0 {
+			return
+		}
+		end := int64(0)
+		for i := range waiting {
+			end = max(end, waiting[i].end)
+		}
+		err := w.appender.Commit(context.Background(), end)
+		w.dispatch.moved()
+		for _, one := range waiting {
+			one.done(one.at, err)
+		}
+	}
+}
+
+// millis is the store's clock as the log wants it.
+func millis(clock func() time.Time) func() int64 {
+	return func() int64 { return clock().UnixMilli() }
+}

@@ -1,0 +1,223 @@
+package commitlog
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/warmlog/warmlog/internal/layout"
+)
+
+// ahead prepares, in the background, what the appender comes to next: space on disk, pages
+// that can be stored into without a fault, zeros that are on disk, the next segment. Whatever
+// is not ready is done by the append itself.
+type ahead struct {
+	a    *Appender
+	wake chan struct{}
+	quit chan struct{}
+	done sync.WaitGroup
+	idle atomic.Bool // the goroutine waits for wake
+
+	mu   sync.Mutex
+	next *writing // guarded by mu
+
+	// writeMu is held while bytes are written to a segment by pwrite: zeros must not follow
+	// records. zeroed is the physical offset up to which the files have zeros or records on
+	// disk; guarded by writeMu.
+	writeMu sync.Mutex
+	zeroed  int64
+	touched int64 // physical offset up to which pages were touched; the goroutine's
+}
+
+// How far ahead: of the current rate, a second's; bounded.
+const (
+	leastAhead  = 1 << 20
+	mostAhead   = 256 << 20
+	zeroAhead   = 16 << 20
+	zeroPiece   = 256 << 10
+	pageSize    = 4096
+	restPeriod  = 2 * time.Millisecond
+	restsToIdle = 50
+)
+
+func (h *ahead) start(a *Appender) {
+	h.a = a
+	h.wake, h.quit = make(chan struct{}, 1), make(chan struct{})
+	h.zeroed, h.touched = a.mu.pos, a.mu.pos
+	h.done.Go(h.run)
+}
+
+// stop ends the goroutine. The appender's lock must not be held.
+func (h *ahead) stop() {
+	select {
+	case <-h.quit:
+		return
+	default:
+	}
+	close(h.quit)
+	h.done.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.next != nil {
+		h.next.discard()
+		h.next = nil
+	}
+}
+
+// moved says that the log has grown. It costs a load while the goroutine runs.
+func (h *ahead) moved(int64) {
+	if h.idle.Load() && h.idle.CompareAndSwap(true, false) {
+		select {
+		case h.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run prepares as long as the log grows, and then waits for the next append.
+func (h *ahead) run() {
+	tick := time.NewTicker(restPeriod)
+	defer tick.Stop()
+	last, rests := h.a.End(), 0
+	rate, began := int64(0), time.Now() // bytes a second
+	for {
+		end := h.a.End()
+		if end == last {
+			if rests++; rests > restsToIdle {
+				tick.Stop()
+				h.idle.Store(true)
+				if h.a.End() == end { // else an append came before idle was seen
+					select {
+					case <-h.wake:
+					case <-h.quit:
+						return
+					}
+				}
+				h.idle.Store(false)
+				rests = 0
+				tick.Reset(restPeriod)
+			}
+		} else {
+			rests = 0
+		}
+		if d := time.Since(began); d >= 10*restPeriod {
+			rate = (rate + int64(float64(end-last)/d.Seconds())) / 2
+			last, began = end, time.Now()
+		}
+		h.prepare(end, min(max(rate, leastAhead), mostAhead))
+		select {
+		case <-h.quit:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// prepare makes the next n bytes behind end ready. What fails will fail again, and be told,
+// when an append comes to it.
+func (h *ahead) prepare(end, n int64) {
+	h.a.mu.Lock()
+	cur := h.a.mu.cur
+	if cur != nil && cur.mapped != nil {
+		cur.mapped.Acquire() // its segment may be full, synced and given up meanwhile
+	}
+	h.a.mu.Unlock()
+	if cur == nil {
+		return
+	}
+	to := min(end+n, cur.base+cur.size)
+	if h.a.o.Mode == layout.Written {
+		_ = cur.reserve(to - cur.base)
+		h.touch(cur, end, to)
+		cur.mapped.Release()
+	} else {
+		h.zero(cur, end, min(end+zeroAhead, cur.base+cur.size))
+	}
+	if end+max(n, cur.size/8) > cur.base+cur.size {
+		h.makeNext(cur.base + cur.size)
+	}
+}
+
+// touch makes pages of a mapping writable: the first store to a page enters the kernel. It
+// stores nothing of its own (an atomic OR of zero), so that a record which comes in between
+// stays what it is. Only what has space on disk is touched.
+func (h *ahead) touch(w *writing, end, to int64) {
+	to = min(to, w.base+w.reserved.Load())
+	from := max(end, h.touched, w.base)
+	b := w.mapped.Bytes()
+	for at := (from + pageSize - 1) / pageSize * pageSize; at < to; at += pageSize {
+		word := (*uint32)(unsafe.Pointer(&b[at-w.base])) // a page's beginning is aligned
+		atomic.OrUint32(word, 0)
+	}
+	h.touched = max(h.touched, to)
+}
+
+// zero writes zeros and syncs them, so that the sync of records that come there later has
+// no change of the file's extents to write.
+func (h *ahead) zero(w *writing, end, to int64) {
+	zeros := make([]byte, zeroPiece)
+	wrote := false
+	for {
+		h.writeMu.Lock()
+		from := max(h.zeroed, end, w.base)
+		n := min(int64(len(zeros)), to-from)
+		if n <= 0 || from > end && to-from < zeroAhead/2 && !wrote {
+			h.writeMu.Unlock()
+			break
+		}
+		_, err := w.file.WriteAt(zeros[:n], from-w.base)
+		if err == nil {
+			h.zeroed = from + n
+		}
+		h.writeMu.Unlock()
+		if err != nil {
+			return
+		}
+		wrote = true
+	}
+	if wrote {
+		_ = syncData(w.file) // a failure is met again by the leader's
+	}
+}
+
+// write writes records to their segment.
+func (h *ahead) write(c chunk) error {
+	h.writeMu.Lock()
+	defer h.writeMu.Unlock()
+	if _, err := c.seg.file.WriteAt(c.data, c.at); err != nil {
+		return err
+	}
+	h.zeroed = max(h.zeroed, c.seg.base+c.at+int64(len(c.data)))
+	return nil
+}
+
+// makeNext makes the next segment, without its name, if it is not there.
+func (h *ahead) makeNext(base int64) {
+	h.mu.Lock()
+	have := h.next != nil
+	h.mu.Unlock()
+	if have {
+		return
+	}
+	w, err := h.a.createSegment(base, reserveStep)
+	if err != nil {
+		return // the append that needs it says why
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next = w
+}
+
+// take returns the segment that was made in advance, nil if there is none.
+func (h *ahead) take(base int64) *writing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.next
+	h.next = nil
+	if w != nil && w.base != base {
+		w.discard()
+		return nil
+	}
+	return w
+}

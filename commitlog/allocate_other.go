@@ -1,0 +1,7 @@
+//go:build !linux
+
+package commitlog
+
+import "os"
+
+func allocate(f *os.File, off, n int64) error { return allocateByWriting(f, off, n) }

@@ -1,0 +1,245 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+)
+
+// ErrTooLarge says that a record does not fit into a segment.
+var ErrTooLarge = errors.New("the record does not fit into a segment")
+
+// ErrFailed says that the log takes no more appends until it is opened again, because a
+// write or sync failed. What made it so is wrapped beside it.
+var ErrFailed = errors.New("the log takes no more appends")
+
+// AppendOptions are what a log is written with.
+type AppendOptions struct {
+	// Mode is how records come to the disk.
+	Mode layout.Mode
+	// Temp is a directory of the same file system for segments that are being made.
+	Temp string
+	// WithCRC fills in the checksum over the whole record; records reserve the place for it.
+	WithCRC bool
+	// Clock returns the store time of records, ms since 1970.
+	Clock func() int64
+}
+
+// Appender is the writer of a log: there is one. All methods may be called concurrently.
+type Appender struct {
+	log *Log
+	o   AppendOptions
+
+	mu struct {
+		sync.Mutex
+		pos    int64    // physical offset of the next record or blank
+		cur    *writing // the segment of pos; nil before the first, or at the beginning of one
+		time   int64    // store time of the newest record
+		chunks []chunk  // Flushed: what is not yet written, in order
+		// dirty are the segments that were written since they were synced, cur included.
+		dirty []*writing
+	}
+	// pos is mu.pos for who does not hold mu.
+	pos atomic.Int64
+
+	sync  syncer
+	ahead ahead
+	// failed is why no more appends are taken. It stays.
+	failed atomic.Pointer[error]
+}
+
+// chunk is a stretch of the log that waits to be written to its segment.
+type chunk struct {
+	seg  *writing
+	at   int64 // byte of the segment
+	data []byte
+}
+
+// Placed is one record to append. Append fills in what is not given.
+type Placed struct {
+	Record []byte // as message.AppendRecord made it; stamped in place
+	// Next is the next offset of the record's queue, guarded by the appender's lock: Append
+	// assigns it and adds 1. Nil for a record that has no place in a queue.
+	Next *int64
+
+	Offset      int64 // physical
+	QueueOffset int64
+	StoreTime   int64 // ms since 1970
+}
+
+// End returns the physical offset behind the record.
+func (p *Placed) End() int64 { return p.Offset + int64(len(p.Record)) }
+
+// OpenAppender makes the writer of a log that ends at a physical offset, behind which its
+// last segment has only zeros. newest is the highest store time in it.
+func (l *Log) OpenAppender(end, newest int64, o AppendOptions) (*Appender, error) {
+	if l.size == 0 {
+		l.size = l.options.SegmentSize
+	}
+	if l.size < message.MinSize+message.BlankSize || l.size > math.MaxInt32 {
+		return nil, fmt.Errorf("segments of %d bytes: %w", l.size, layout.ErrFileSize)
+	}
+	a := &Appender{log: l, o: o}
+	a.mu.pos, a.mu.time = end, newest
+	a.pos.Store(end)
+	a.sync.durable.Store(end)
+	a.sync.round = make(chan struct{})
+	if s := l.Segment(end); s != nil {
+		var err error
+		if a.mu.cur, err = a.continueSegment(s); err != nil {
+			return nil, err
+		}
+		a.mu.dirty = append(a.mu.dirty, a.mu.cur)
+	} else if end%l.size != 0 {
+		return nil, fmt.Errorf("append at %d: no segment there", end)
+	}
+	a.ahead.start(a)
+	return a, nil
+}
+
+// End returns the physical offset behind the newest record, visible or not.
+func (a *Appender) End() int64 { return a.pos.Load() }
+
+// Lock is held while n records or queue offsets are looked at that only Append changes.
+func (a *Appender) Lock()   { a.mu.Lock() }
+func (a *Appender) Unlock() { a.mu.Unlock() }
+
+// Append gives records the next places of the log, in order. In Written mode they are stored
+// and visible when it returns; in Flushed mode they are neither before [Appender.Commit] has
+// come to their end. It returns how many were placed: fewer than all only with an error. A
+// record that is not placed uses up nothing.
+func (a *Appender) Append(records []Placed) (n int, err error) {
+	old := debug.SetPanicOnFault(true)
+	a.mu.Lock()
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = a.fail(mapfile.FaultError(fault))
+		}
+		end := a.mu.pos
+		a.mu.Unlock()
+		debug.SetPanicOnFault(old)
+		a.ahead.moved(end)
+	}()
+	if err := a.Failed(); err != nil {
+		return 0, err
+	}
+	a.mu.time = max(a.mu.time, a.o.Clock()) // one time for the group, which never falls
+	for i := range records {
+		if err := a.placeLocked(&records[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(records), nil
+}
+
+func (a *Appender) placeLocked(p *Placed) error {
+	size := int64(len(p.Record))
+	if size+message.BlankSize > a.log.size {
+		return fmt.Errorf("%w: %d bytes, segments of %d", ErrTooLarge, size, a.log.size)
+	}
+	if err := a.roomLocked(size); err != nil {
+		return err
+	}
+	p.Offset, p.StoreTime, p.QueueOffset = a.mu.pos, a.mu.time, 0
+	if p.Next != nil {
+		p.QueueOffset = *p.Next
+	}
+	message.Stamp(p.Record, p.QueueOffset, p.Offset, p.StoreTime, a.o.WithCRC)
+	a.storeLocked(p.Record)
+	a.movedLocked(size)
+	if p.Next != nil {
+		*p.Next++
+	}
+	return nil
+}
+
+// storeLocked puts bytes at pos. They fit into cur, and room was made for them.
+func (a *Appender) storeLocked(b []byte) {
+	at := a.mu.pos - a.mu.cur.base
+	if a.o.Mode == layout.Written {
+		copy(a.mu.cur.mapped.Bytes()[at:], b)
+		return
+	}
+	last := len(a.mu.chunks) - 1
+	if last < 0 || a.mu.chunks[last].seg != a.mu.cur {
+		a.mu.chunks = append(a.mu.chunks, chunk{seg: a.mu.cur, at: at, data: a.sync.buffer()})
+		last++
+	}
+	a.mu.chunks[last].data = append(a.mu.chunks[last].data, b...)
+}
+
+// movedLocked moves the end past a whole record or blank.
+func (a *Appender) movedLocked(n int64) {
+	a.mu.pos += n
+	a.pos.Store(a.mu.pos)
+	if a.o.Mode == layout.Written {
+		a.log.SetMax(a.mu.pos) // publishes the record: its bytes were stored before
+	}
+}
+
+// roomLocked makes cur a segment with room for a record of n bytes and a blank behind it.
+func (a *Appender) roomLocked(n int64) error {
+	if a.mu.cur != nil {
+		left := a.mu.cur.base + a.log.size - a.mu.pos
+		if n+message.BlankSize <= left {
+			return a.mu.cur.reserve(a.mu.pos - a.mu.cur.base + n + message.BlankSize)
+		}
+	}
+	base := a.mu.pos
+	if a.mu.cur != nil {
+		base = a.mu.cur.base + a.log.size
+	}
+	// First what can fail: a log without room for the next segment stays as it is.
+	next, err := a.nextSegment(base, n+message.BlankSize)
+	if err != nil {
+		return err
+	}
+	if left := base - a.mu.pos; left > 0 {
+		var blank [message.BlankSize]byte
+		message.PutBlank(blank[:], int32(left))
+		a.storeLocked(blank[:])
+		a.movedLocked(left)
+	}
+	a.log.add(next.seg)
+	a.mu.cur = next
+	a.mu.dirty = append(a.mu.dirty, next)
+	return nil
+}
+
+// Failed returns why the log takes no more appends, nil if it does.
+func (a *Appender) Failed() error {
+	if err := a.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail latches an error: bytes that were to be on disk may not be, whatever succeeds later.
+func (a *Appender) fail(cause error) error {
+	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	a.failed.CompareAndSwap(nil, &err)
+	return *a.failed.Load()
+}
+
+// Close stops the goroutines of the appender and gives its files up. It syncs nothing: see
+// [Appender.Commit].
+func (a *Appender) Close() error {
+	closed := fmt.Errorf("%w: closed", ErrFailed)
+	a.failed.CompareAndSwap(nil, &closed)
+	a.ahead.stop()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var errs []error
+	for _, w := range a.mu.dirty {
+		errs = append(errs, w.close())
+	}
+	a.mu.dirty, a.mu.cur = nil, nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+)
+
+// ErrNoSpace says that the disk has no room for a record. Nothing was written; a later
+// append may succeed.
+var ErrNoSpace = errors.New("no space for the record")
+
+// reserveStep is how much of a segment is reserved on disk at once: a store into a mapping
+// without space behind it would kill the process.
+const reserveStep = 32 << 20
+
+// writing is a segment that is being written.
+type writing struct {
+	base int64
+	size int64
+	seg  *Segment
+	file *os.File // for pwrite, fallocate and sync
+	// mapped is writable in Written mode, nil in Flushed mode.
+	mapped *mapfile.File
+	// reserved is the byte of the segment up to which the disk has space for it. Stored
+	// under reserveMu.
+	reserved  atomic.Int64
+	reserveMu sync.Mutex
+	named     bool   // its name is durable; for the leader of a round
+	temp      string // its name as long as it has no other
+}
+
+// nextSegment returns the segment that begins at base, under its name, with room for n bytes:
+// the one that was made in advance, or a new one.
+func (a *Appender) nextSegment(base, n int64) (*writing, error) {
+	w := a.ahead.take(base)
+	if w == nil {
+		var err error
+		if w, err = a.createSegment(base, n); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.reserve(n); err != nil {
+		w.discard()
+		return nil, err
+	}
+	path := filepath.Join(a.log.dir, layout.FileName(base))
+	if err := os.Rename(w.temp, path); err != nil {
+		w.discard()
+		return nil, fmt.Errorf("next segment: %w", err)
+	}
+	w.temp = ""
+	w.seg = a.log.newSegment(found{base, a.log.size, path})
+	return w, nil
+}
+
+// createSegment makes a segment under a temporary name: nobody sees one that is not whole.
+func (a *Appender) createSegment(base, n int64) (*writing, error) {
+	f, err := os.CreateTemp(a.o.Temp, layout.FileName(base)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("make segment: %w", err)
+	}
+	w := &writing{base: base, size: a.log.size, file: f, temp: f.Name()}
+	err = f.Chmod(0o644)
+	if err == nil {
+		err = f.Truncate(a.log.size)
+	}
+	if err == nil {
+		err = w.reserve(n)
+	}
+	if err == nil && a.o.Mode == layout.Written {
+		w.mapped, err = mapfile.Open(w.temp, w.size, mapfile.ReadWrite)
+	}
+	if err != nil {
+		w.discard()
+		return nil, fmt.Errorf("make segment: %w", err)
+	}
+	return w, nil
+}
+
+// continueSegment opens the last segment of the log for writing.
+func (a *Appender) continueSegment(s *Segment) (*writing, error) {
+	if s.Size != a.log.size {
+		return nil, &message.DamageError{File: s.Path(), Offset: s.Size, Err: layout.ErrFileSize}
+	}
+	f, err := os.OpenFile(s.Path(), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	w := &writing{base: s.Base, size: s.Size, seg: s, file: f, named: true}
+	if a.o.Mode == layout.Written {
+		if w.mapped, err = mapfile.Open(s.Path(), s.Size, mapfile.ReadWrite); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// reserve makes sure that the disk has space for the first n bytes of the segment.
+func (w *writing) reserve(n int64) error {
+	if n <= w.reserved.Load() {
+		return nil
+	}
+	w.reserveMu.Lock()
+	defer w.reserveMu.Unlock()
+	from := w.reserved.Load()
+	if n <= from {
+		return nil
+	}
+	to := min(w.size, max(n, from+reserveStep))
+	if err := allocate(w.file, from, to-from); err != nil {
+		// Less than a step may still be there.
+		if to = n; !isNoSpace(err) || allocate(w.file, from, to-from) != nil {
+			return fmt.Errorf("%w: reserve %s to byte %d: %w", ErrNoSpace, w.file.Name(), to, err)
+		}
+	}
+	w.reserved.Store(to)
+	return nil
+}
+
+// discard removes a segment that got no name.
+func (w *writing) discard() {
+	_ = w.close()
+	if w.temp != "" {
+		_ = os.Remove(w.temp)
+	}
+}
+
+func (w *writing) close() error {
+	if w.mapped != nil {
+		w.mapped.Close()
+		w.mapped = nil
+	}
+	return w.file.Close()
+}
+
+// add appends a segment to the log's list.
+func (l *Log) add(s *Segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.Segments()
+	next := make([]*Segment, len(known)+1)
+	copy(next, known)
+	next[len(known)] = s
+	l.publish(next)
+}

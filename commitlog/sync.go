@@ -1,0 +1,138 @@
+package commitlog
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warmlog/warmlog/internal/layout"
+)
+
+// syncer brings records to the disk. Who needs that becomes the leader of a round, or waits
+// for the round that somebody else leads.
+type syncer struct {
+	// durable is the physical offset up to which the log is on disk.
+	durable atomic.Int64
+
+	mu      sync.Mutex
+	leading bool          // guarded by mu
+	round   chan struct{} // closed when the round in progress ends; guarded by mu
+
+	spare chunkBuffers
+}
+
+// chunkBuffers keeps the buffers of written chunks for the next ones.
+type chunkBuffers struct {
+	mu   sync.Mutex
+	free [][]byte // guarded by mu
+}
+
+const mostFree = 4
+
+func (s *syncer) buffer() []byte {
+	s.spare.mu.Lock()
+	defer s.spare.mu.Unlock()
+	if n := len(s.spare.free); n > 0 {
+		b := s.spare.free[n-1]
+		s.spare.free = s.spare.free[:n-1]
+		return b
+	}
+	return make([]byte, 0, 64<<10)
+}
+
+func (s *syncer) giveBack(b []byte) {
+	s.spare.mu.Lock()
+	defer s.spare.mu.Unlock()
+	if len(s.spare.free) < mostFree && cap(b) <= 16<<20 {
+		s.spare.free = append(s.spare.free, b[:0])
+	}
+}
+
+// Durable returns the physical offset up to which the log is on disk.
+func (a *Appender) Durable() int64 { return a.sync.durable.Load() }
+
+// Commit returns when the log is on disk up to a physical offset: it leads a round, or waits
+// for the one in progress. The error is [ErrFailed], or that of ctx: the records then are
+// in the log all the same, and may come to the disk.
+func (a *Appender) Commit(ctx context.Context, to int64) error {
+	for a.sync.durable.Load() < to {
+		if err := a.Failed(); err != nil {
+			return err
+		}
+		a.sync.mu.Lock()
+		if a.sync.durable.Load() >= to {
+			a.sync.mu.Unlock()
+			return nil
+		}
+		if a.sync.leading {
+			round := a.sync.round
+			a.sync.mu.Unlock()
+			select {
+			case <-round:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			continue
+		}
+		a.sync.leading = true
+		a.sync.mu.Unlock()
+		err := a.lead()
+		a.sync.mu.Lock()
+		a.sync.leading = false
+		close(a.sync.round)
+		a.sync.round = make(chan struct{})
+		a.sync.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lead writes and syncs all that was appended.
+func (a *Appender) lead() error {
+	a.mu.Lock()
+	end, cur := a.mu.pos, a.mu.cur
+	chunks, dirty := a.mu.chunks, a.mu.dirty[:len(a.mu.dirty):len(a.mu.dirty)]
+	a.mu.chunks = nil
+	a.mu.Unlock()
+	for _, c := range chunks {
+		if err := a.ahead.write(c); err != nil {
+			return a.fail(err)
+		}
+		a.sync.giveBack(c.data)
+	}
+	names := false
+	for _, w := range dirty {
+		if err := syncData(w.file); err != nil {
+			return a.fail(err)
+		}
+		names = names || !w.named
+		w.named = true
+	}
+	if names {
+		if err := layout.SyncDir(a.log.dir); err != nil {
+			return a.fail(err)
+		}
+	}
+	a.sync.durable.Store(end)
+	if a.o.Mode == layout.Flushed {
+		a.log.SetMax(end)
+	}
+	a.giveUp(dirty, cur)
+	return nil
+}
+
+// giveUp closes the segments of a round but the one that was in use when it began: the
+// others were full, and nothing of them is left to write or sync.
+func (a *Appender) giveUp(synced []*writing, cur *writing) {
+	if len(synced) < 2 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.mu.dirty) > 0 && a.mu.dirty[0] != cur {
+		_ = a.mu.dirty[0].close() // synced: closing has nothing left to fail with
+		a.mu.dirty = a.mu.dirty[1:]
+	}
+}

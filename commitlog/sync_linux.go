@@ -1,0 +1,24 @@
+package commitlog
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncData brings a file's bytes to the disk, those stored through a mapping included, and
+// what it takes to find them there.
+func syncData(f *os.File) error {
+	for {
+		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
+			return pathError("fdatasync", f, err)
+		}
+	}
+}
+
+func pathError(op string, f *os.File, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: f.Name(), Err: err}
+}

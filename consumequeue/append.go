@@ -1,0 +1,220 @@
+package consumequeue
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"github.com/warmlog/warmlog/internal/mapfile"
+)
+
+// next is the offset of the queue's next message, for the one who assigns offsets: guarded by
+// the appender's lock.
+type next struct {
+	off   int64
+	known atomic.Bool // stays
+}
+
+// StartNext sets the offset of the next message, once. The appender's lock is held.
+func (q *Queue) StartNext(off int64) {
+	if !q.next.known.Load() {
+		q.next.off = off
+		q.next.known.Store(true)
+	}
+}
+
+// Numbered reports whether StartNext was called.
+func (q *Queue) Numbered() bool { return q.next.known.Load() }
+
+// Next returns where the offset of the next message is kept, once [Queue.Numbered]. The
+// appender's lock is held by who uses it.
+func (q *Queue) Next() *int64 { return &q.next.off }
+
+// Add takes encoded entries of messages that this process appended: they continue the queue
+// from off on. They are kept in memory, where readers see them when Add has returned, until
+// [Queue.Flush]. The bounds must be known. It reports whether the queue had nothing to flush
+// before.
+func (q *Queue) Add(off int64, entries []byte) (first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	end := off + int64(len(entries)/EntrySize)
+	if q.checked.Load() == math.MaxInt64 || off != q.seenTo {
+		q.checked.Store(off)
+	}
+	q.seenTo = end
+	if q.seenFrom < 0 {
+		q.seenFrom = off
+	}
+	q.layLocked(off, entries)
+	b := q.minMax.Load()
+	next := bounds{b.min, end, b.logMin}
+	if b.min == b.max {
+		next.min = off
+	}
+	q.minMax.Store(&next)
+	first = !q.unflushed
+	q.unflushed = true
+	return first
+}
+
+// Flush writes the entries that are only in memory to the queue's files, by pwrite; nothing
+// is synced. The files that were written, and new directories, are appended to dirty. After
+// an error the entries are still in memory.
+func (q *Queue) Flush(dirty []string) ([]string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unflushed = false
+	st, err := q.stateLocked()
+	if err != nil || len(st.runs) == 0 {
+		return dirty, err
+	}
+	f := st.files
+	var kept []run
+	for _, r := range st.runs {
+		entries, lost := r.entries, false
+		for off := r.first; off < r.end(); {
+			n := min(realPrefix(entries), f.per-off%f.per)
+			if n == 0 { // its record was lost: only this process knows
+				off, entries, lost = off+1, entries[EntrySize:], true
+				continue
+			}
+			if f, err = q.write(f, off, entries[:n*EntrySize]); err != nil {
+				q.unflushed = true
+				return dirty, err
+			}
+			path, _ := f.where(off)
+			dirty = append(dirty, path)
+			off, entries = off+n, entries[n*EntrySize:]
+		}
+		if lost {
+			kept = append(kept, r)
+		}
+	}
+	q.state.Store(&state{f, kept})
+	return dirty, nil
+}
+
+// realPrefix returns how many entries at the head are real.
+func realPrefix(entries []byte) (n int64) {
+	for ; len(entries) >= EntrySize && Decode(entries).Real(); entries = entries[EntrySize:] {
+		n++
+	}
+	return n
+}
+
+// write writes entries that lie in one file, which is made if it does not exist. It returns
+// the files with it.
+func (q *Queue) write(f *files, off int64, entries []byte) (*files, error) {
+	path, at := f.where(off)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if os.IsNotExist(err) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		}
+	}
+	if err != nil {
+		return f, err
+	}
+	defer file.Close()
+	size := f.per * EntrySize
+	st, err := file.Stat()
+	if err == nil && st.Size() != size {
+		err = file.Truncate(size)
+	}
+	if err != nil {
+		return f, err
+	}
+	// A queue whose first message has an offset within a file: RocketMQ fills the head.
+	if len(f.slots) == 0 && at > 0 {
+		head := bytes.Repeat(Filler.AppendTo(nil), int(at/EntrySize))
+		if _, err := file.WriteAt(head, 0); err != nil {
+			return f, fmt.Errorf("%s at byte 0: %w", path, err)
+		}
+	}
+	if _, err := file.WriteAt(entries, at); err != nil {
+		return f, fmt.Errorf("%s at byte %d: %w", path, at, err)
+	}
+	return f.with(off-off%f.per, q.cache), nil
+}
+
+// with returns the files with the one that begins with an offset.
+func (f *files) with(off int64, cache *mapfile.Cache) *files {
+	if slot, _ := f.slot(off); slot != nil {
+		return f
+	}
+	next := *f
+	if len(f.slots) == 0 {
+		next.first = off
+	}
+	next.slots = slices.Clone(f.slots)
+	for ; next.first > off; next.first -= next.per {
+		next.slots = slices.Insert(next.slots, 0, (*mapfile.Slot)(nil))
+	}
+	for next.limit() <= off {
+		next.slots = append(next.slots, nil)
+	}
+	path, _ := next.where(off)
+	next.slots[(off-next.first)/next.per] = cache.Slot(path, next.per*EntrySize, mapfile.ReadOnly)
+	return &next
+}
+
+// Trim zeros what the files have behind the queue's end: entries of records that were cut
+// off. A real broker would take them for messages. The bounds must be known.
+func (q *Queue) Trim(dirty []string) ([]string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, st := q.minMax.Load(), q.state.Load()
+	f := st.files
+	buf := make([]byte, 4096*EntrySize)
+	for off := max(b.max, f.first); off < f.limit(); {
+		first := off - (off-f.first)%f.per
+		if at := f.dataFrom(first, off-first); at >= f.per {
+			off = first + f.per // never written
+			continue
+		} else {
+			off = max(off, first+at)
+		}
+		have, err := f.read(off, int64(len(buf)/EntrySize), buf)
+		if err != nil {
+			return dirty, err
+		}
+		if len(have) == 0 {
+			off = first + f.per // missing
+			continue
+		}
+		if !allZero(have) {
+			clear(have)
+			path, at := f.where(off)
+			if err := writeAt(path, have, at); err != nil {
+				return dirty, err
+			}
+			dirty = append(dirty, path)
+		}
+		off += int64(len(have) / EntrySize)
+	}
+	return dirty, nil
+}
+
+func allZero(b []byte) bool {
+	return len(bytes.TrimLeft(b, "\x00")) == 0
+}
+
+func writeAt(path string, b []byte, at int64) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = file.WriteAt(b, at)
+	return err
+}
+
+// Dirs returns the queue's directory and those above it that may be new.
+func (q *Queue) Dirs() []string {
+	topic := filepath.Dir(q.dir)
+	return []string{q.dir, topic, filepath.Dir(topic)}
+}

@@ -1,0 +1,216 @@
+package warmlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/message"
+)
+
+// delivery gives the records that became visible to their queues and the index, in the order
+// of the log. One goroutine does so; it follows the visible position.
+type delivery struct {
+	store *Store
+	// pos is the physical offset up to which everything was delivered. Stored by the
+	// goroutine alone.
+	pos  atomic.Int64
+	idle atomic.Bool // the goroutine waits for wake
+	wake chan struct{}
+
+	mu    sync.Mutex
+	dirty []*consumequeue.Queue // have entries that are only in memory; guarded by mu
+	// reached is closed, and made anew, when pos was moved while somebody waits. Guarded by mu.
+	reached chan struct{}
+
+	// Of the goroutine: consecutive entries of one queue that were not yet given to it.
+	queue   *consumequeue.Queue
+	first   int64
+	entries []byte
+	// touched are the queues that got entries since the last notification.
+	touched []*consumequeue.Queue
+	// last is the store time and place of the newest record delivered.
+	lastTime, lastPos atomic.Int64
+}
+
+func newDelivery(s *Store, from int64) *delivery {
+	d := &delivery{store: s, wake: make(chan struct{}, 1)}
+	d.pos.Store(from)
+	return d
+}
+
+// moved says that the visible position may have moved. While the goroutine is at work it
+// costs a load.
+func (d *delivery) moved() {
+	if d.idle.Load() && d.idle.CompareAndSwap(true, false) {
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run delivers until ctx ends, and then what is visible.
+func (d *delivery) run(ctx context.Context) {
+	for {
+		for d.step() {
+		}
+		d.idle.Store(true)
+		if d.pos.Load() < d.store.log.Max() && d.store.w.failure() == nil {
+			d.idle.Store(false)
+			continue // came in before idle was seen
+		}
+		select {
+		case <-d.wake:
+		case <-ctx.Done():
+			d.idle.Store(false)
+			for d.step() {
+			}
+			return
+		}
+		d.idle.Store(false)
+	}
+}
+
+// step delivers what is visible, and reports whether there was something.
+func (d *delivery) step() bool {
+	from, to := d.pos.Load(), d.store.log.Max()
+	if from >= to || d.store.w.failure() != nil {
+		return false
+	}
+	end, err := from, error(nil)
+	fault := getmessage.Guard(func() { end, err = d.read(from, to) })
+	d.give()
+	for i, q := range d.touched {
+		d.touched[i] = nil
+		_, high, _ := q.Bounds(context.Background())
+		d.store.options.Visible(q.Topic(), q.ID(), high)
+	}
+	d.touched = d.touched[:0]
+	d.pos.Store(end)
+	d.tell()
+	if err = errors.Join(fault, err); err != nil {
+		d.store.w.fail(fmt.Errorf("dispatch at %d: %w", end, err))
+		return false
+	}
+	return true
+}
+
+// tell wakes who waits for pos.
+func (d *delivery) tell() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reached != nil {
+		close(d.reached)
+		d.reached = nil
+	}
+}
+
+// wait returns when everything below a visible physical offset was delivered.
+func (d *delivery) wait(ctx context.Context, to int64) error {
+	for {
+		d.mu.Lock()
+		if d.pos.Load() >= to {
+			d.mu.Unlock()
+			return nil
+		}
+		if d.reached == nil {
+			d.reached = make(chan struct{})
+		}
+		reached := d.reached
+		d.mu.Unlock()
+		d.moved()
+		if err := d.store.w.failure(); err != nil {
+			return err
+		}
+		select {
+		case <-reached:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// read delivers the records of one segment, from a physical offset to another at the most.
+func (d *delivery) read(from, to int64) (int64, error) {
+	base, data, held, err := d.store.log.Map(from)
+	if err != nil {
+		return from, err
+	}
+	defer held.Release()
+	data = data[:min(int64(len(data)), to-base)]
+	segmentEnd := base + d.store.log.SegmentSize()
+	pos := from
+	for pos < base+int64(len(data)) {
+		rest := data[pos-base:]
+		if _, magic := message.Size(rest); magic == message.MagicBlank {
+			return segmentEnd, nil
+		}
+		v, err := message.Decode(rest)
+		if err != nil {
+			return pos, d.store.log.Damage(pos, err)
+		}
+		if err := d.record(&v, pos); err != nil {
+			return pos, err
+		}
+		pos += int64(v.Size())
+	}
+	return pos, nil
+}
+
+func (d *delivery) record(v *message.View, pos int64) error {
+	d.lastTime.Store(v.StoreTimestamp())
+	d.lastPos.Store(pos)
+	if v.Queued() {
+		topic, id := v.Topic(), v.QueueID()
+		q := d.queue
+		off := v.QueueOffset()
+		if q == nil || q.ID() != id || off != d.first+int64(len(d.entries)/consumequeue.EntrySize) || q.Topic() != string(topic) {
+			d.give()
+			// The table keeps no reference to the name that it is asked for.
+			if q = d.store.queues.Get(unsafe.String(unsafe.SliceData(topic), len(topic)), id); q == nil {
+				q = d.store.addQueue(string(topic), id)
+			}
+			d.queue, d.first = q, off
+		}
+		d.entries = consumequeue.EntryOf(v, pos).AppendTo(d.entries)
+	}
+	return d.store.w.indexRecord(v)
+}
+
+// give gives the entries at hand to their queue.
+func (d *delivery) give() {
+	q := d.queue
+	if q == nil {
+		return
+	}
+	if q.Add(d.first, d.entries) {
+		d.mu.Lock()
+		d.dirty = append(d.dirty, q)
+		d.mu.Unlock()
+	}
+	if d.store.options.Visible != nil {
+		d.touched = append(d.touched, q)
+	}
+	d.queue, d.entries = nil, d.entries[:0]
+}
+
+// takeDirty returns the queues that have something to flush, and forgets them.
+func (d *delivery) takeDirty() []*consumequeue.Queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dirty := d.dirty
+	d.dirty = nil
+	return dirty
+}
+
+func (d *delivery) giveBackDirty(qs []*consumequeue.Queue) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dirty = append(d.dirty, qs...)
+}

@@ -1,0 +1,201 @@
+package warmlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/warmlog/warmlog/commitlog"
+	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
+)
+
+// recoverEnd makes the log end where its last record does: what lies behind is set aside,
+// and its place is zero.
+func (s *Store) recoverEnd(ctx context.Context) error {
+	end := s.log.Max()
+	for _, seg := range s.log.Segments() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		switch {
+		case seg.End() <= end:
+			continue
+		case seg.Base >= end && seg.Base > s.log.Min():
+			if err := s.removeSegment(seg, end); err != nil {
+				return err
+			}
+		default:
+			if err := s.cutSegment(seg, end); err != nil {
+				return err
+			}
+		}
+	}
+	s.log.DropAbove(end)
+	if err := s.log.Refresh(); err != nil { // a short last segment has its full size now
+		return err
+	}
+	if s.abort.Exists && s.w.known && s.w.state.Last().Mode == layout.Flushed {
+		return s.rewriteTail(s.w.state.Last().Durable, end)
+	}
+	return layout.SyncDir(s.paths.CommitLog())
+}
+
+// removeSegment removes a segment in which no record begins: one that was made in advance,
+// or what was cut off with the end of the one before.
+func (s *Store) removeSegment(seg *commitlog.Segment, end int64) error {
+	n, err := used(seg.Path(), 0, seg.Size)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return os.Remove(seg.Path())
+	}
+	s.note("%s: %d bytes behind the end of the log, at %d, set aside", seg.Path(), n, end)
+	aside, err := s.asideName(seg.Base)
+	if err != nil {
+		return err
+	}
+	return os.Rename(seg.Path(), aside)
+}
+
+// cutSegment sets the bytes of a segment behind the end of the log aside and zeros them.
+func (s *Store) cutSegment(seg *commitlog.Segment, end int64) error {
+	at := max(0, end-seg.Base)
+	n, err := used(seg.Path(), at, seg.Size)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(seg.Path(), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if n > at {
+		s.note("%s: bytes %d to %d, behind the end of the log, set aside", seg.Path(), at, n)
+		if err := s.copyAside(f, seg.Base+at, at, n-at); err != nil {
+			return err
+		}
+		if err := zero(f, at, n-at); err != nil {
+			return err
+		}
+	}
+	if seg.Size < s.log.SegmentSize() {
+		if err := f.Truncate(s.log.SegmentSize()); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// asideName returns a name for bytes that lay at a physical offset.
+func (s *Store) asideName(off int64) (string, error) {
+	if err := os.MkdirAll(s.paths.Aside(), 0o755); err != nil {
+		return "", err
+	}
+	name := filepath.Join(s.paths.Aside(), fmt.Sprintf("%s-%d", layout.FileName(off), s.options.Clock().UnixMilli()))
+	for n := 1; ; n++ {
+		if _, err := os.Lstat(name); os.IsNotExist(err) {
+			return name, nil
+		}
+		name = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+// copyAside keeps bytes of a file that will be overwritten.
+func (s *Store) copyAside(f *os.File, off, at, n int64) error {
+	name, err := s.asideName(off)
+	if err != nil {
+		return err
+	}
+	to, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if _, err := io.Copy(to, io.NewSectionReader(f, at, n)); err != nil {
+		return err
+	}
+	if err := to.Sync(); err != nil {
+		return err
+	}
+	return layout.SyncDir(s.paths.Aside())
+}
+
+const piece = 1 << 20
+
+// used returns the byte behind the last one of a file's range that is not 0; at if none is.
+func used(path string, at, to int64) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	last := at
+	buf := make([]byte, piece)
+	for at < to {
+		if at = mapfile.DataFrom(f, at); at >= to {
+			break
+		}
+		n, err := f.ReadAt(buf[:min(piece, to-at)], at)
+		if trimmed := bytes.TrimRight(buf[:n], "\x00"); len(trimmed) > 0 {
+			last = at + int64(len(trimmed))
+		}
+		at += int64(n)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return last, nil
+}
+
+// zero writes zeros.
+func zero(f *os.File, at, n int64) error {
+	zeros := make([]byte, min(n, piece))
+	for n > 0 {
+		wrote, err := f.WriteAt(zeros[:min(n, piece)], at)
+		if err != nil {
+			return err
+		}
+		at, n = at+int64(wrote), n-int64(wrote)
+	}
+	return nil
+}
+
+// rewriteTail writes the bytes above the durable position again and syncs them. After a
+// sync that failed the kernel may hold pages for clean that are not on disk, so that a sync
+// alone would prove nothing.
+func (s *Store) rewriteTail(from, end int64) error {
+	buf := make([]byte, piece)
+	for _, seg := range s.log.Segments() {
+		if seg.End() <= from || seg.Base >= end {
+			continue
+		}
+		f, err := os.OpenFile(seg.Path(), os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		for at, to := max(0, from-seg.Base), min(seg.Size, end-seg.Base); at < to && err == nil; {
+			n := 0
+			if n, err = f.ReadAt(buf[:min(piece, to-at)], at); err == nil {
+				_, err = f.WriteAt(buf[:n], at)
+			}
+			at += int64(n)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return layout.SyncDir(s.paths.CommitLog())
+}

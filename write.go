@@ -1,0 +1,294 @@
+package warmlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmlog/warmlog/commitlog"
+	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/message"
+)
+
+// writer is what a store has that is open for writing.
+type writer struct {
+	durability Durability
+	lock       *layout.Lock
+	state      *layout.StateFile
+	known      bool // the state was there, and is sound
+
+	appender *commitlog.Appender
+	dispatch *delivery
+	acks     acks
+	// using is held for reading while something is appended, and taken by Close.
+	using sync.RWMutex
+
+	// failed is why nothing more is dispatched or appended. It stays.
+	failed atomic.Pointer[error]
+
+	checkpointMu sync.Mutex // one checkpoint at a time
+	unsynced     []string   // queue files and directories; guarded by checkpointMu
+}
+
+// claim makes a store this process's to write.
+func claim(paths layout.Store, o Options) (*writer, error) {
+	w := &writer{durability: o.Durability, acks: acks{wake: make(chan struct{}, 1)}}
+	var err error
+	if w.lock, err = layout.Take(paths.Lock()); err != nil {
+		return nil, err
+	}
+	w.state, w.known, err = layout.OpenState(paths.State())
+	if errors.Is(err, ErrDamaged) {
+		o.Logger.Warn("the state of the store is begun anew", "error", err)
+		err = nil
+	}
+	if err == nil {
+		err = os.MkdirAll(paths.CommitLog(), 0o755)
+	}
+	if err == nil {
+		err = emptyDir(paths.Temp())
+	}
+	if err != nil {
+		w.unclaim()
+		return nil, err
+	}
+	return w, nil
+}
+
+// emptyDir makes a directory and removes what an earlier run left there.
+func emptyDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := os.Remove(filepath.Join(dir, n.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unclaim gives the store back.
+func (w *writer) unclaim() {
+	if w.state != nil {
+		_ = w.state.Close() // each write was synced
+	}
+	_ = w.lock.Release()
+}
+
+// believed returns the state of a store that is opened for writing, and whether it may be
+// believed: it belongs to the checkpoint that is there, and to the log.
+func (s *Store) believed() (layout.State, bool) {
+	if s.w == nil || !s.w.known {
+		return layout.State{}, false
+	}
+	st := s.w.state.Last()
+	ok := st.Checkpoint == s.checkpoint.Digest() && st.Dispatched >= s.log.Min() && st.Dispatched <= s.log.Limit() && s.anyFileOrNone(st)
+	return st, ok
+}
+
+// anyFileOrNone reports whether there are queue files, as there must be where something was
+// dispatched. Somebody may have removed them, to have them made again.
+func (s *Store) anyFileOrNone(st layout.State) bool { return s.anyFile || st.Dispatched == s.log.Min() }
+
+// startWriting makes the store ready for appends, when its end is known.
+func (s *Store) startWriting(ctx, run context.Context) error {
+	w := s.w
+	if s.log.SegmentSize() == 0 {
+		s.log.SetSegmentSize(defaultSegmentSize)
+	}
+	if err := s.recoverEnd(ctx); err != nil {
+		return err
+	}
+	mode := layout.Written
+	if w.durability == Flushed {
+		mode = layout.Flushed
+	}
+	var err error
+	end := s.log.Max()
+	w.appender, err = s.log.OpenAppender(end, max(s.newest, s.checkpoint.PhysicTime), commitlog.AppendOptions{
+		Mode: mode, Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Clock: millis(s.options.Clock),
+	})
+	if err != nil {
+		return err
+	}
+	w.dispatch = newDelivery(s, end)
+	w.dispatch.lastTime.Store(s.newest)
+	w.dispatch.lastPos.Store(s.lastRecord.Load())
+	if err = s.adoptQueues(ctx); err == nil {
+		err = s.Checkpoint(ctx)
+	}
+	if err == nil {
+		err = layout.CreateAbort(s.paths.Abort())
+	}
+	if err != nil {
+		w.appender.Close()
+		return err
+	}
+	s.done.Go(func() { w.dispatch.run(run) })
+	s.done.Go(func() { w.acks.run(run, w) })
+	s.done.Go(func() { s.persist(run) })
+	return nil
+}
+
+// adoptQueues writes the entries that reading the log's end has brought.
+func (s *Store) adoptQueues(ctx context.Context) error {
+	for _, q := range s.queues.All() {
+		if s.abort.Exists || s.tailCut != nil {
+			if _, _, err := q.Bounds(ctx); err != nil {
+				return err
+			}
+			var err error
+			if s.w.unsynced, err = q.Trim(s.w.unsynced); err != nil {
+				return err
+			}
+		}
+		s.w.dispatch.dirty = append(s.w.dispatch.dirty, q)
+	}
+	return nil
+}
+
+// flushes reports whether an append waits for the disk.
+func (w *writer) flushes(d Durability) bool { return d == Flushed || w.durability == Flushed }
+
+func (w *writer) failure() error {
+	if err := w.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (w *writer) fail(err error) { w.failed.CompareAndSwap(nil, &err) }
+
+// indexRecord gives a record's keys to the index.
+func (w *writer) indexRecord(*message.View) error { return nil }
+
+// How often what is in memory goes to the disk.
+const (
+	syncInterval       = 500 * time.Millisecond // of the log
+	checkpointInterval = 10 * time.Second
+	checkpointBytes    = 256 << 20 // of the log since the last one: what recovery reads at the most
+)
+
+// persist brings the log, queues and index to the disk until ctx ends.
+func (s *Store) persist(ctx context.Context) {
+	tick := time.NewTicker(syncInterval)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.w.appender.Commit(ctx, s.w.appender.End()); err != nil && ctx.Err() == nil {
+			s.options.Logger.Error("the log is not synced", "error", err)
+			continue
+		}
+		s.w.dispatch.moved()
+		behind := s.w.dispatch.pos.Load() - s.w.state.Last().Dispatched
+		if behind < checkpointBytes && (behind == 0 || time.Since(last) < checkpointInterval) {
+			continue
+		}
+		last = time.Now()
+		if err := s.Checkpoint(ctx); err != nil && ctx.Err() == nil {
+			s.options.Logger.Error("no checkpoint", "error", err)
+		}
+	}
+}
+
+// Dispatched returns when everything that is visible in the log is visible in its queues:
+// a pull then finds what was appended before.
+func (s *Store) Dispatched(ctx context.Context) error {
+	if s.w == nil {
+		return ErrReadOnly
+	}
+	return s.w.dispatch.wait(ctx, s.log.Max())
+}
+
+// Checkpoint brings to the disk what was appended and dispatched, and notes how far that is:
+// the next start reads the log from there on. It is called in the background, and by Close.
+func (s *Store) Checkpoint(ctx context.Context) error {
+	w := s.w
+	if w == nil {
+		return ErrReadOnly
+	}
+	w.checkpointMu.Lock()
+	defer w.checkpointMu.Unlock()
+	// What was delivered below pos is in the queues: flushing them takes all of it.
+	pos := w.dispatch.pos.Load()
+	lastTime, lastPos := w.dispatch.lastTime.Load(), w.dispatch.lastPos.Load()
+	if err := s.flushQueues(); err != nil {
+		return err
+	}
+	if err := w.appender.Commit(ctx, pos); err != nil {
+		return err
+	}
+	c := s.checkpoint
+	c.PhysicTime, c.LogicsTime, c.LogicsOffset = lastTime, lastTime, lastPos
+	c.ConfirmOffset, c.MasterFlushed = lastPos, 0
+	if err := layout.WriteCheckpoint(s.paths.Checkpoint(), c); err != nil {
+		return err
+	}
+	s.checkpoint = c
+	mode := layout.Written
+	if w.durability == Flushed {
+		mode = layout.Flushed
+	}
+	return w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: mode, Checkpoint: c.Digest()})
+}
+
+// flushQueues brings all queue entries that are only in memory to the disk.
+func (s *Store) flushQueues() error {
+	w := s.w
+	dirty := w.dispatch.takeDirty()
+	for i, q := range dirty {
+		before := len(w.unsynced)
+		var err error
+		if w.unsynced, err = q.Flush(w.unsynced); err != nil {
+			w.dispatch.giveBackDirty(dirty[i:])
+			return err
+		}
+		if len(w.unsynced) > before {
+			w.unsynced = append(w.unsynced, q.Dirs()...)
+		}
+	}
+	if err := syncPaths(string(s.paths), w.unsynced); err != nil {
+		return err
+	}
+	w.unsynced = w.unsynced[:0]
+	return nil
+}
+
+// close ends the writing: what was appended is dispatched and on disk, or the marker stays
+// that makes the next start look.
+func (w *writer) close(s *Store) error {
+	w.using.Lock() // appends that had begun have ended
+	w.using.Unlock()
+	w.acks.settle(w)
+	err := w.appender.Commit(context.Background(), w.appender.End())
+	for err == nil && w.dispatch.step() {
+	}
+	err = errors.Join(err, w.failure())
+	if err == nil {
+		err = s.Checkpoint(context.Background())
+	}
+	err = errors.Join(err, w.appender.Close())
+	if err == nil {
+		err = layout.RemoveAbort(s.paths.Abort())
+	}
+	w.unclaim()
+	if err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return nil
+}
