@@ -169,7 +169,7 @@ func findMin(r *reader, low, max, logMin int64) int64 {
 		}
 	}
 	if first == max && r.lastReal(low, max) >= low && has(r.lastReal(low, max)) {
-		for first = low; first < max && !has(first); first++ {
+		for first = r.st.above(low); first < max && !has(first); first = r.st.above(first + 1) {
 		}
 	}
 	return first

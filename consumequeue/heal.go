@@ -22,6 +22,7 @@ func (q *Queue) Heal(ctx context.Context, off int64) (Entry, bool, error) {
 	st = q.state.Load()
 	below, from := q.soundBelow(st, off, b.min)
 	above, to := q.soundAbove(st, off, b.max)
+	below, above = max(below, off-healed), min(above, off+healed)
 	// Where nothing is found, the entry is not Real, but says where the record should be.
 	entries := make([]byte, 0, (above-below-1)*EntrySize)
 	r := q.reader(st)
@@ -41,6 +42,9 @@ func (q *Queue) Heal(ctx context.Context, off int64) (Entry, bool, error) {
 	return e, e.Real(), nil
 }
 
+// healed bounds for how many offsets on each side an answer is remembered.
+const healed = 1 << 16
+
 // soundTries bounds how many entries are compared with the log in the search for a sound
 // one. Entries that were never written are passed over and do not count.
 const soundTries = 1024
@@ -50,7 +54,7 @@ const soundTries = 1024
 func (q *Queue) soundBelow(st *state, off, min int64) (int64, int64) {
 	r := q.reader(st)
 	tries := 0
-	for off--; off >= min && tries < soundTries; off-- {
+	for off = st.below(off - 1); off >= min && tries < soundTries; off = st.below(off - 1) {
 		if e := r.at(off); e.Real() {
 			if q.log.Holds(q.topic, q.id, off, e) {
 				return off, e.End()
@@ -66,7 +70,7 @@ func (q *Queue) soundBelow(st *state, off, min int64) (int64, int64) {
 func (q *Queue) soundAbove(st *state, off, max int64) (int64, int64) {
 	r := q.reader(st)
 	tries := 0
-	for off++; off < max && tries < soundTries; off++ {
+	for off = st.above(off + 1); off < max && tries < soundTries; off = st.above(off + 1) {
 		if e := r.at(off); e.Real() {
 			if q.log.Holds(q.topic, q.id, off, e) {
 				return off, e.Offset

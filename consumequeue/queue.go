@@ -201,6 +201,10 @@ func (q *Queue) Read(off, n int64, buf []byte) ([]byte, error) {
 	return st.files.read(off, n, buf)
 }
 
+// Known returns the first offset, at or above off, that a file or memory has a place for;
+// math.MaxInt64 if there is none. What lies between is missing.
+func (q *Queue) Known(off int64) int64 { return q.state.Load().above(off) }
+
 // Where returns the file and byte where the entry of an offset lies or should lie.
 func (q *Queue) Where(off int64) (file string, at int64) {
 	return (&files{dir: q.dir, per: q.FileEntries()}).where(off)

@@ -1,6 +1,9 @@
 package consumequeue
 
-import "sort"
+import (
+	"math"
+	"sort"
+)
 
 // state is what a queue's readers use: its files, and the runs that overlay them.
 // Immutable, but for the free capacity behind a run's entries, which no reader sees.
@@ -49,6 +52,47 @@ func (st *state) runAt(off int64) (r *run, next int64) {
 		return nil, r.first
 	}
 	return r, -1
+}
+
+// below returns the highest offset, at or below off, that lies in a run or in a file that is
+// there; -1 if none does. above is the same upwards; math.MaxInt64. Offsets can have holes
+// of any size: nobody walks through them.
+func (st *state) below(off int64) int64 {
+	run, _ := st.runAt(off)
+	slot, _ := st.files.slot(off)
+	if run != nil || slot != nil {
+		return off
+	}
+	best := int64(-1)
+	if i := sort.Search(len(st.runs), func(i int) bool { return st.runs[i].first > off }); i > 0 {
+		best = st.runs[i-1].end() - 1
+	}
+	f := st.files
+	for i := min(int64(len(f.slots)), (off-f.first)/f.per) - 1; off >= f.first && i >= 0; i-- {
+		if f.slots[i] != nil {
+			return max(best, f.first+(i+1)*f.per-1)
+		}
+	}
+	return best
+}
+
+func (st *state) above(off int64) int64 {
+	run, next := st.runAt(off)
+	slot, _ := st.files.slot(off)
+	if run != nil || slot != nil {
+		return off
+	}
+	best := int64(math.MaxInt64)
+	if next >= 0 {
+		best = next
+	}
+	f := st.files
+	for i := max(0, (off-f.first)/f.per); i < int64(len(f.slots)); i++ {
+		if from := f.first + i*f.per; f.slots[i] != nil && from >= off {
+			return min(best, from)
+		}
+	}
+	return best
 }
 
 // with returns the state with the entries from off on laid over it.
@@ -134,9 +178,10 @@ func (r *reader) at(off int64) Entry {
 // lastReal returns the highest offset in [low, end) with a real entry, below low if there
 // is none.
 func (r *reader) lastReal(low, end int64) int64 {
-	off := end - 1
-	for off >= low && !r.at(off).Real() {
-		off--
+	for off := r.st.below(end - 1); off >= low; off = r.st.below(off - 1) {
+		if r.at(off).Real() {
+			return off
+		}
 	}
-	return off
+	return low - 1
 }

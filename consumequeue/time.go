@@ -47,7 +47,7 @@ type timeSearch struct {
 
 // at returns the store time of the first readable message in [off, end), and its offset.
 func (s *timeSearch) at(ctx context.Context, off, end int64) (time, at int64, ok bool) {
-	for ; off < end && ctx.Err() == nil; off++ {
+	for off = s.reader.st.above(off); off < end && ctx.Err() == nil; off = s.reader.st.above(off + 1) {
 		if e := s.reader.at(off); e.Real() {
 			if time, ok = s.time(e); ok {
 				return time, off, true
@@ -98,7 +98,7 @@ func (s *timeSearch) upper(ctx context.Context, t, disorder int64) int64 {
 			lo = at + 1
 		}
 	}
-	for off := hi - 1; off >= s.min && ctx.Err() == nil; off-- {
+	for off := s.reader.st.below(hi - 1); off >= s.min && ctx.Err() == nil; off = s.reader.st.below(off - 1) {
 		if e := s.reader.at(off); e.Real() {
 			if time, ok := s.time(e); ok && time <= t {
 				return off
