@@ -19,7 +19,7 @@ func (l queueLog) Scanned() int64 { return l.scanned }
 
 func (l queueLog) Holds(topic string, id int32, off int64, e consumequeue.Entry) bool {
 	v, _, err := l.log.ReadRecord(e.Offset, e.Size, nil)
-	return err == nil && v.Is(topic, id, off)
+	return err == nil && v.Is(topic, id, off) && !l.deleted.covers([]byte(topic), id, e.Offset)
 }
 
 func (l queueLog) Lost(off int64) bool { return l.lost.has(off) }
@@ -35,7 +35,7 @@ func (l queueLog) Rescan(ctx context.Context, topic string, id int32, from, to i
 	l.options.Logger.Info("reading the log for a queue", "topic", topic, "queue", id, "from", from, "to", to)
 	err = l.records(ctx, from, to, func(v *message.View, pos int64) error {
 		for p := range v.Places() {
-			if p.QueueID == id && string(p.Topic) == topic {
+			if p.QueueID == id && string(p.Topic) == topic && !l.deleted.covers(p.Topic, id, pos) {
 				found(p.Offset, consumequeue.EntryOf(v, pos))
 			}
 		}

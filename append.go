@@ -141,6 +141,9 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 	case s.closed.Load():
 		return ErrClosed
 	}
+	if s.w.full.Load() {
+		return fmt.Errorf("%w: the disk is fuller than %d %%", ErrNoSpace, s.options.Retention.RefuseAbove)
+	}
 	for _, m := range ms {
 		if err := s.encode(ctx, b, m); err != nil {
 			return err

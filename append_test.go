@@ -141,4 +141,3 @@ func TestAppendAfterAKill(t *testing.T) {
 		t.Error(damage)
 	}
 }
-

@@ -27,6 +27,8 @@ type delivery struct {
 	dirty []*consumequeue.Queue // have entries that are only in memory; guarded by mu
 	// reached is closed, and made anew, when pos was moved while somebody waits. Guarded by mu.
 	reached chan struct{}
+	// clear are queues that were deleted, in the order of the log. Guarded by mu.
+	clear []clearing
 
 	// Of the goroutine: consecutive entries of one queue that were not yet given to it.
 	queue   *consumequeue.Queue
@@ -36,6 +38,59 @@ type delivery struct {
 	touched []*consumequeue.Queue
 	// last is the store time and place of the newest record delivered.
 	lastTime, lastPos atomic.Int64
+}
+
+// clearing are queues to be cleared when everything below a position was delivered.
+type clearing struct {
+	pos    int64
+	queues []*consumequeue.Queue
+}
+
+// clearAt lets queues be cleared at a position. It is called in the order of positions.
+func (d *delivery) clearAt(pos int64, queues []*consumequeue.Queue) {
+	d.mu.Lock()
+	d.clear = append(d.clear, clearing{pos, queues})
+	d.mu.Unlock()
+	d.moved()
+}
+
+// nextClear returns the position of the next clearing, or to if there is none below it.
+func (d *delivery) nextClear(to int64) (pos int64, due *clearing) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.clear) == 0 {
+		return to, nil
+	}
+	first := d.clear[0]
+	if first.pos <= d.pos.Load() {
+		return first.pos, &first
+	}
+	return min(to, first.pos), nil
+}
+
+// waitDeleted returns when no clearing is left that was asked for before.
+func (d *delivery) waitDeleted(ctx context.Context) error {
+	for {
+		d.mu.Lock()
+		if len(d.clear) == 0 {
+			d.mu.Unlock()
+			return nil
+		}
+		if d.reached == nil {
+			d.reached = make(chan struct{})
+		}
+		reached := d.reached
+		d.mu.Unlock()
+		d.moved()
+		if err := d.store.w.failure(); err != nil {
+			return err
+		}
+		select {
+		case <-reached:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func newDelivery(s *Store, from int64) *delivery {
@@ -61,7 +116,7 @@ func (d *delivery) run(ctx context.Context) {
 		for d.step() {
 		}
 		d.idle.Store(true)
-		if d.pos.Load() < d.store.log.Max() && d.store.w.failure() == nil {
+		if d.pending() && d.store.w.failure() == nil {
 			d.idle.Store(false)
 			continue // came in before idle was seen
 		}
@@ -77,10 +132,23 @@ func (d *delivery) run(ctx context.Context) {
 	}
 }
 
+func (d *delivery) pending() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.clear) > 0 && d.clear[0].pos <= d.pos.Load() || d.pos.Load() < d.store.log.Max()
+}
+
 // step delivers what is visible, and reports whether there was something.
 func (d *delivery) step() bool {
-	from, to := d.pos.Load(), d.store.log.Max()
-	if from >= to || d.store.w.failure() != nil {
+	if d.store.w.failure() != nil {
+		return false
+	}
+	from := d.pos.Load()
+	to, due := d.nextClear(d.store.log.Max())
+	if due != nil {
+		return d.clearQueues(due)
+	}
+	if from >= to {
 		return false
 	}
 	end, err := from, error(nil)
@@ -98,6 +166,20 @@ func (d *delivery) step() bool {
 		d.store.w.fail(fmt.Errorf("dispatch at %d: %w", end, err))
 		return false
 	}
+	return true
+}
+
+// clearQueues clears the queues of the first clearing.
+func (d *delivery) clearQueues(c *clearing) bool {
+	for _, q := range c.queues {
+		if err := q.Clear(); err != nil {
+			d.store.w.fail(fmt.Errorf("delete %s/%d: %w", q.Topic(), q.ID(), err))
+		}
+	}
+	d.mu.Lock()
+	d.clear = d.clear[1:]
+	d.mu.Unlock()
+	d.tell()
 	return true
 }
 

@@ -56,7 +56,7 @@ func (d *dispatcher) add(v *message.View, pos int64) error {
 			continue
 		}
 		first = false
-		if p.QueueID < 0 || p.Offset < 0 || len(p.Topic) == 0 {
+		if p.QueueID < 0 || p.Offset < 0 || len(p.Topic) == 0 || d.store.deleted.covers(p.Topic, p.QueueID, pos) {
 			continue
 		}
 		q := d.store.ensure(p.Topic, p.QueueID)

@@ -110,6 +110,9 @@ func (r *indexRecords) Record(off int64) (message.View, error) {
 	if errors.Is(err, commitlog.ErrGone) || errors.Is(err, commitlog.ErrBeyond) {
 		err = fmt.Errorf("%w: %w", keyindex.ErrGone, err)
 	}
+	if err == nil && r.store.deleted.covers(v.Topic(), v.QueueID(), off) {
+		err = fmt.Errorf("%w: its queue was deleted", keyindex.ErrGone)
+	}
 	return v, err
 }
 
@@ -176,7 +179,7 @@ func (f *keySearch) mayHold(seg *commitlog.Segment) bool {
 // part reads one part of one segment.
 func (f *keySearch) part(ctx context.Context, from, to int64) error {
 	err := f.store.records(ctx, f.boundary(from), to, func(v *message.View, pos int64) error {
-		if pos < from || pos >= to || string(v.Topic()) != f.q.Topic {
+		if pos < from || pos >= to || string(v.Topic()) != f.q.Topic || f.store.deleted.covers(v.Topic(), v.QueueID(), pos) {
 			return nil
 		}
 		if t := v.StoreTimestamp(); t < f.q.From || t > f.q.To {

@@ -47,9 +47,16 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	}
 	s.reader = &getmessage.Reader{Log: s.log, Limits: o.Limits, Threshold: s.threshold.Bytes, Strict: o.Strict}
 	s.reader.SetRole(o.Role)
+	if err := s.deleted.load(s.paths.Deleted()); err != nil {
+		return nil, err
+	}
 	s.dispatch = newDispatcher(s)
 	s.listed = time.Now()
-	if err := s.openQueues(); err != nil {
+	err = s.openQueues()
+	if err == nil && s.w != nil {
+		err = s.purge()
+	}
+	if err != nil {
 		s.log.Close()
 		return nil, err
 	}

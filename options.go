@@ -54,6 +54,11 @@ type Options struct {
 	// last one. It is called from the goroutine that makes them visible and must not block.
 	Visible func(topic string, queueID int32, end int64)
 
+	// Retention says what is deleted; by default nothing is.
+	Retention Retention
+	// Expired is called for each segment that was deleted, from the goroutine that did so.
+	Expired func(Expired)
+
 	// Strict makes a damaged record an error of Get. Else Get passes over it and lists it
 	// in the batch.
 	Strict bool
@@ -103,6 +108,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if err := o.Memory.Validate(); err != nil {
 		faults = append(faults, err)
+	}
+	faults = append(faults, o.Retention.faults()...)
+	if o.Retention.Interval == 0 {
+		o.Retention.Interval = retentionInterval
 	}
 	if o.Durability > Flushed {
 		faults = append(faults, fmt.Errorf("durability is %d", o.Durability))

@@ -27,6 +27,7 @@ type Store struct {
 	cache     *mapfile.Cache
 	log       *commitlog.Log
 	queues    consumequeue.Table
+	deleted   deletions
 	threshold *pagecache.Threshold
 	reader    *getmessage.Reader
 

@@ -39,6 +39,10 @@ func (v *verifier) queued(rec *message.View, pos int64) error {
 			continue // the broker was not told to dispatch to further queues
 		}
 		own = false
+		if v.Store.deleted.covers(p.Topic, p.QueueID, pos) {
+			v.old++
+			continue
+		}
 		if q == nil || p.Offset < 0 {
 			v.misnumbered(pos)
 			continue

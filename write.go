@@ -31,6 +31,9 @@ type writer struct {
 	// failed is why nothing more is dispatched or appended. It stays.
 	failed atomic.Pointer[error]
 
+	full     atomic.Bool // the disk is fuller than Retention.RefuseAbove
+	retainMu sync.Mutex  // one looks at the limits at a time
+
 	checkpointMu sync.Mutex // one checkpoint at a time
 	unsynced     []string   // queue files and directories; guarded by checkpointMu
 }
@@ -137,6 +140,9 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	s.done.Go(func() { w.dispatch.run(run) })
 	s.done.Go(func() { w.acks.run(run, w) })
 	s.done.Go(func() { s.persist(run) })
+	if r := s.options.Retention; r.MaxAge > 0 || r.MaxBytes > 0 || r.DeleteAbove > 0 || r.RefuseAbove > 0 {
+		s.done.Go(func() { s.keepLimits(run) })
+	}
 	return nil
 }
 
@@ -202,6 +208,22 @@ func (s *Store) persist(ctx context.Context) {
 		last = time.Now()
 		if err := s.Checkpoint(ctx); err != nil && ctx.Err() == nil {
 			s.options.Logger.Error("no checkpoint", "error", err)
+		}
+	}
+}
+
+// keepLimits looks at the limits of retention until ctx ends.
+func (s *Store) keepLimits(ctx context.Context) {
+	tick := time.NewTicker(s.options.Retention.Interval)
+	defer tick.Stop()
+	for {
+		if _, err := s.Retain(ctx); err != nil && ctx.Err() == nil {
+			s.options.Logger.Error("retention", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
 }

@@ -207,6 +207,9 @@ func (a *Appender) roomLocked(n int64) error {
 		a.storeLocked(blank[:])
 		a.movedLocked(left)
 	}
+	if a.mu.cur != nil {
+		a.mu.cur.seg.lastTime.Store(a.mu.time)
+	}
 	a.log.add(next.seg)
 	a.mu.cur = next
 	a.mu.dirty = append(a.mu.dirty, next)

@@ -51,6 +51,8 @@ type Log struct {
 
 	mu    sync.Mutex
 	notes []string // guarded by mu
+	// unlinked are files of deleted segments that somebody may still hold. Guarded by mu.
+	unlinked []*mapfile.File
 }
 
 // Segment is one file of the log.
@@ -58,9 +60,16 @@ type Segment struct {
 	Base int64 // physical offset of its first byte
 	Size int64 // bytes of the file: the segment size, less for a last segment that was cut
 
+	// lastTime is the store time of the last record, ms since 1970; 0 where not known.
+	lastTime atomic.Int64
+
 	slot  *mapfile.Slot
 	fault atomic.Pointer[message.DamageError] // why it is out of service
 }
+
+// LastTime returns the store time of the last record of a segment that this process filled,
+// ms since 1970; 0 of another.
+func (s *Segment) LastTime() int64 { return s.lastTime.Load() }
 
 // Path returns the file's name.
 func (s *Segment) Path() string { return s.slot.Path() }

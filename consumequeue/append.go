@@ -51,6 +51,9 @@ func (q *Queue) Add(off int64, entries []byte) (first bool) {
 	}
 	q.layLocked(off, entries)
 	b := q.minMax.Load()
+	if b == nil {
+		b = &bounds{off, off, q.log.Min()}
+	}
 	next := bounds{b.min, end, b.logMin}
 	if b.min == b.max {
 		next.min = off

@@ -175,6 +175,13 @@ func findMin(r *reader, low, max, logMin int64) int64 {
 	return first
 }
 
+// FirstAt returns the offset of the first message whose record lies at or above a physical
+// offset; the queue's end if there is none. The bounds must be known.
+func (q *Queue) FirstAt(pos int64) int64 {
+	b := q.minMax.Load()
+	return findMin(q.reader(q.state.Load()), b.min, b.max, pos)
+}
+
 // wholeHead reports whether what lies below a queue's minimum is what retention leaves
 // there: nothing, the fillers of a head, or entries of records that were deleted.
 func wholeHead(r *reader, low, min, logMin int64) bool {

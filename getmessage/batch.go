@@ -11,6 +11,9 @@ type Batch struct {
 	MinOffset  int64 // of the queue's first message that is left
 	MaxOffset  int64 // behind the queue's last message
 	Bytes      int64 // of all records
+	// Lost is how many messages from the offset asked for on were deleted before this pull:
+	// those up to MinOffset, where the status is OffsetTooSmall.
+	Lost int64
 	Decision   Decision
 	// Damaged lists the messages that were passed over because their record is damaged.
 	Damaged []*message.DamageError
@@ -45,6 +48,6 @@ func (b *Batch) unpin() {
 // reset makes the batch ready for another pull. Get sets the other fields.
 func (b *Batch) reset() {
 	b.Release()
-	b.MinOffset, b.MaxOffset, b.Bytes = 0, 0, 0
+	b.MinOffset, b.MaxOffset, b.Bytes, b.Lost = 0, 0, 0, 0
 	b.Damaged = b.Damaged[:0]
 }

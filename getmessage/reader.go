@@ -121,6 +121,9 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 	var done bool
 	b.Status, b.NextOffset, b.Hint, done = boundary(r.Role(), req.Offset, b.MinOffset, b.MaxOffset)
 	if done {
+		if b.Status == OffsetTooSmall {
+			b.Lost = b.MinOffset - max(req.Offset, 0)
+		}
 		b.Decision = Decision{Threshold: threshold}
 		return nil
 	}

@@ -140,14 +140,17 @@ func (s *Slot) drop() {
 	}
 }
 
-// Close gives up the file for good. Readers keep what they hold.
-func (s *Slot) Close() {
+// Close gives up the file for good. Readers keep what they hold: the file, if it was open, is
+// returned, see [File.Held].
+func (s *Slot) Close() *File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return
+		return nil
 	}
 	s.closed = true
 	s.cache.remove(s)
+	f := s.file.Load()
 	s.drop()
+	return f
 }

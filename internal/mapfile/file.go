@@ -108,6 +108,9 @@ func (m *File) Acquire() bool {
 	}
 }
 
+// Held reports whether somebody has a reference: the bytes are still mapped.
+func (m *File) Held() bool { return m.refs.Load() > 0 }
+
 // Release gives a reference back. The last one unmaps the file.
 func (m *File) Release() {
 	switch n := m.refs.Add(-1); {

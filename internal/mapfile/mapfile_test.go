@@ -234,7 +234,7 @@ func TestRecentlyUsedStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := c.Slot(path, page, ReadOnly)
-		t.Cleanup(s.Close)
+		t.Cleanup(func() { s.Close() })
 		return s
 	}
 	use := func(s *Slot) *File {
