@@ -61,42 +61,58 @@ func (s *Store) Append(ctx context.Context, m *message.Message) (Appended, error
 func (s *Store) AppendWith(ctx context.Context, m *message.Message, d Durability) (Appended, error) {
 	b := batches.Get().(*appendBatch)
 	defer b.giveBack()
-	if err := s.place(ctx, b, m); err != nil {
+	if err := s.enter(); err != nil {
+		return Appended{}, err
+	}
+	err := s.place(ctx, b, m)
+	s.w.using.RUnlock()
+	if err != nil {
 		return Appended{}, err
 	}
 	return b.result(0), s.settle(ctx, b.end(), d)
 }
 
 // AppendAll appends messages, one behind the other, and returns when all have a durability.
-// One that is not valid refuses all. Another error can come in between: the result then has
-// those that are in the log.
+// All of them are appended or none; together they take less than a segment.
 func (s *Store) AppendAll(ctx context.Context, ms []*message.Message, d Durability) ([]Appended, error) {
 	b := batches.Get().(*appendBatch)
 	defer b.giveBack()
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
 	err := s.place(ctx, b, ms...)
-	all := make([]Appended, b.placed)
+	s.w.using.RUnlock()
+	if err != nil || len(ms) == 0 {
+		return nil, err
+	}
+	all := make([]Appended, len(ms))
 	for i := range all {
 		all[i] = b.result(i)
-	}
-	if err != nil || len(all) == 0 {
-		return all, err
 	}
 	return all, s.settle(ctx, b.end(), d)
 }
 
 // AppendAsync appends a message and calls done when it has a durability, or with the error.
-// It waits for no disk, so that one producer keeps thousands of messages in flight. Calls of
-// done are made one after the other, in the order of the log, from a goroutine of the store
-// or from this one before AppendAsync returns; done must not block.
+// It waits for no disk, so that one producer keeps thousands of messages in flight.
+//
+// What need not be waited for (a refusal, and in a Written store a Written message) is told by
+// this goroutine before AppendAsync returns; what is flushed is told by a goroutine of the
+// store, one after the other, in the order in which the messages came here. done must not
+// block.
 func (s *Store) AppendAsync(m *message.Message, d Durability, done func(Appended, error)) {
 	b := batches.Get().(*appendBatch)
 	defer b.giveBack()
-	if err := s.place(context.Background(), b, m); err != nil {
-		done(Appended{}, err)
-		return
+	err := s.enter()
+	if err == nil {
+		if err = s.place(context.Background(), b, m); err == nil && s.w.flushes(d) {
+			s.w.acks.add(ack{b.end(), b.result(0), done}) // before Close takes what waits
+			s.w.using.RUnlock()
+			return
+		}
+		s.w.using.RUnlock()
 	}
-	if s.w.flushes(d) {
-		s.w.acks.add(ack{b.end(), b.result(0), done})
+	if err != nil {
+		done(Appended{}, err)
 		return
 	}
 	done(b.result(0), nil)
@@ -107,7 +123,6 @@ type appendBatch struct {
 	buf     []byte // their records
 	records []commitlog.Placed
 	queues  []*consumequeue.Queue
-	placed  int
 }
 
 var batches = sync.Pool{New: func() any { return new(appendBatch) }}
@@ -121,7 +136,7 @@ func (b *appendBatch) giveBack() {
 	}
 	clear(b.records)
 	clear(b.queues)
-	b.buf, b.records, b.queues, b.placed = b.buf[:0], b.records[:0], b.queues[:0], 0
+	b.buf, b.records, b.queues = b.buf[:0], b.records[:0], b.queues[:0]
 	batches.Put(b)
 }
 
@@ -131,16 +146,24 @@ func (b *appendBatch) result(i int) Appended {
 }
 
 // end returns the physical offset behind the last message that was placed.
-func (b *appendBatch) end() int64 { return b.records[b.placed-1].End() }
+func (b *appendBatch) end() int64 { return b.records[len(b.records)-1].End() }
 
-// place puts messages into the log.
-func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Message) error {
-	switch {
-	case s.w == nil:
+// enter begins a change of the store, which Close waits for: the caller ends it by
+// writer.using.RUnlock.
+func (s *Store) enter() error {
+	if s.w == nil {
 		return ErrReadOnly
-	case s.closed.Load():
+	}
+	s.w.using.RLock()
+	if s.closed.Load() {
+		s.w.using.RUnlock()
 		return ErrClosed
 	}
+	return nil
+}
+
+// place puts messages into the log. The caller has entered.
+func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Message) error {
 	if s.w.full.Load() {
 		return fmt.Errorf("%w: the disk is fuller than %d %%", ErrNoSpace, s.options.Retention.RefuseAbove)
 	}
@@ -154,18 +177,13 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 			b.records[i].Next = q.Next()
 		}
 	}
-	s.w.using.RLock() // Close waits for who is in here
-	defer s.w.using.RUnlock()
-	if s.closed.Load() {
-		return ErrClosed
+	if err := s.w.appender.Append(b.records); err != nil {
+		if errors.Is(err, commitlog.ErrTooLarge) {
+			err = fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		return fmt.Errorf("append to %s/%d: %w", ms[0].Topic, ms[0].QueueID, err)
 	}
-	var err error
-	b.placed, err = s.w.appender.Append(b.records)
 	s.w.dispatch.moved()
-	if err != nil {
-		m := ms[b.placed]
-		return fmt.Errorf("append to %s/%d: %w", m.Topic, m.QueueID, err)
-	}
 	return nil
 }
 
@@ -184,17 +202,17 @@ func (s *Store) encode(ctx context.Context, b *appendBatch, m *message.Message) 
 	if !given.BornHost.IsValid() {
 		given.BornHost = s.options.StoreHost
 	}
+	from := len(b.buf)
+	b.buf = message.AppendRecord(b.buf, &given, s.options.StoreHost, s.options.RecordCRC)
+	if size := int64(len(b.buf) - from); size+message.BlankSize > s.log.SegmentSize() {
+		return fmt.Errorf("%w: a record of %d bytes, segments of %d", ErrInvalid, size, s.log.SegmentSize())
+	}
 	var q *consumequeue.Queue
 	if t := m.SysFlag & message.SysFlagTransactionMask; t == 0 || t == message.SysFlagCommit {
 		var err error
 		if q, err = s.writable(ctx, m.Topic, m.QueueID); err != nil {
 			return err
 		}
-	}
-	from := len(b.buf)
-	b.buf = message.AppendRecord(b.buf, &given, s.options.StoreHost, s.options.RecordCRC)
-	if size := int64(len(b.buf) - from); size+message.BlankSize > s.log.SegmentSize() {
-		return fmt.Errorf("%w: a record of %d bytes, segments of %d", ErrInvalid, size, s.log.SegmentSize())
 	}
 	b.records = append(b.records, commitlog.Placed{Record: b.buf[from:len(b.buf):len(b.buf)]})
 	b.queues = append(b.queues, q)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmlog/warmlog"
 	"github.com/warmlog/warmlog/internal/storetest"
+	"github.com/warmlog/warmlog/keyindex"
 )
 
 // create opens a store for writing, in small files unless the options say otherwise.
@@ -21,6 +22,9 @@ func create(t testing.TB, dir string, o warmlog.Options) *warmlog.Store {
 	}
 	if o.QueueFileSize == 0 {
 		o.QueueFileSize = 20 * 100
+	}
+	if o.Index == (keyindex.Layout{}) {
+		o.Index = keyindex.Layout{Slots: 50, Entries: 200}
 	}
 	s, err := warmlog.Open(dir, o)
 	must(t, err)

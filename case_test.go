@@ -214,7 +214,10 @@ func bytesOf(t testing.TB, path string, at int64, n int) []byte {
 	return b
 }
 
-func must(t testing.TB, err error) {
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
 	if err != nil {
 		t.Helper()
 		t.Fatal(err)

@@ -165,16 +165,13 @@ func (s *Store) DeleteQueue(ctx context.Context, topic string, id int32) error {
 }
 
 func (s *Store) deleteQueues(ctx context.Context, queues []*consumequeue.Queue, topic string) error {
-	switch {
-	case s.w == nil:
-		return ErrReadOnly
-	case s.closed.Load():
-		return ErrClosed
-	case len(queues) == 0:
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.w.using.RUnlock()
+	if len(queues) == 0 {
 		return fmt.Errorf("%w: %s", ErrUnknownQueue, topic)
 	}
-	s.w.using.RLock()
-	defer s.w.using.RUnlock()
 	for _, q := range queues {
 		if _, err := s.writable(ctx, q.Topic(), q.ID()); err != nil {
 			return err

@@ -152,7 +152,9 @@ func (d *delivery) step() bool {
 		return false
 	}
 	end, err := from, error(nil)
+	d.store.w.index.mu.Lock()
 	fault := getmessage.Guard(func() { end, err = d.read(from, to) })
+	d.store.w.index.mu.Unlock()
 	d.give()
 	for i, q := range d.touched {
 		d.touched[i] = nil
@@ -262,7 +264,8 @@ func (d *delivery) record(v *message.View, pos int64) error {
 		}
 		d.entries = consumequeue.EntryOf(v, pos).AppendTo(d.entries)
 	}
-	return d.store.w.indexRecord(v)
+	d.store.w.index.addLocked(v)
+	return nil
 }
 
 // give gives the entries at hand to their queue.

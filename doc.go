@@ -14,13 +14,28 @@
 //	for _, rec := range batch.Records() { … }
 //	batch.Release()
 //
+// Without ReadOnly the store is this process's to write: it takes the lock that a broker
+// takes, goes on where the log ends, and keeps the files such that a real broker opens them.
+//
+//	store, err := warmlog.Open(dir, warmlog.Options{})
+//	r, err := store.Append(ctx, &message.Message{Topic: "orders", Tags: "paid", Body: body})
+//	err = store.Close()
+//
+// # What an append survives
+//
+// Written: the end of this process, however it comes; the log is synced in the background,
+// every half second. Consumers see a message when it is written, so that a power cut can take
+// back what they saw. Flushed: a power cut; consumers see nothing before. A sync that failed
+// makes the store refuse appends ([ErrFailed]) until it is opened again; reads go on.
+//
 // # Floors
 //
 // The root wires what lies below it and owns the order in which a store comes up:
 //
 //	warmlog ─ getmessage ─ commitlog, consumequeue, keyindex ─ message, pagecache, mapfile
 //
-// It may read every file of the store's directory.
+// It may read every file of the store's directory, and write them in a store that is open for
+// writing.
 //
 // # How a store is opened
 //
@@ -42,4 +57,7 @@
 //
 // Store.followMu (one goroutine reads new records) → Queue.mu → locks of the log. No lock is
 // taken by Get on messages that the store knows.
+//
+// Writing: writer.using (held by appends, taken by Close) → writer.checkpointMu, retainMu →
+// indexer.mu → the appender's lock → Queue.mu → locks of the log. delivery.mu is held with none.
 package warmlog

@@ -88,6 +88,7 @@ const (
 	defaultCheckBytes  = 1 << 30
 	defaultMaxBody     = 4 << 20
 	defaultSegmentSize = 1 << 30
+	leastSegmentSize   = 4096
 )
 
 // withDefaults returns a copy with the defaults filled in, or everything that is wrong.
@@ -131,8 +132,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if !o.ReadOnly && o.SegmentSize > math.MaxInt32 {
-		faults = append(faults, fmt.Errorf("segment size is %d, limit %d", o.SegmentSize, math.MaxInt32))
+	if !o.ReadOnly && o.SegmentSize != 0 && (o.SegmentSize > math.MaxInt32 || o.SegmentSize < leastSegmentSize) {
+		faults = append(faults, fmt.Errorf("segment size is %d, not between %d and %d", o.SegmentSize, leastSegmentSize, math.MaxInt32))
 	}
 	if o.CheckBytes == 0 {
 		o.CheckBytes = defaultCheckBytes

@@ -6,19 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/internal/planted"
 )
 
 // recoverEnd makes the log end where its last record does: what lies behind is set aside,
 // and its place is zero.
 func (s *Store) recoverEnd(ctx context.Context) error {
 	end := s.log.Max()
-	for _, seg := range s.log.Segments() {
+	// The highest first: whoever comes after a kill in between must not find records behind
+	// a place that is zero.
+	for _, seg := range slices.Backward(s.log.Segments()) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -39,10 +44,44 @@ func (s *Store) recoverEnd(ctx context.Context) error {
 	if err := s.log.Refresh(); err != nil { // a short last segment has its full size now
 		return err
 	}
+	if s.abort.Exists {
+		if err := s.syncLeft(); err != nil {
+			return err
+		}
+	}
 	if s.abort.Exists && s.w.known && s.w.state.Last().Mode == layout.Flushed {
 		return s.rewriteTail(s.w.state.Last().Durable, end)
 	}
 	return layout.SyncDir(s.paths.CommitLog())
+}
+
+// syncLeft brings to the disk what the last run may have left in memory only: what is noted
+// from now on says that log and queues are there.
+func (s *Store) syncLeft() error {
+	var paths []string
+	durable := int64(0)
+	if s.w.known {
+		durable = s.w.state.Last().Durable
+	}
+	for _, seg := range s.log.Segments() {
+		if seg.End() > durable {
+			paths = append(paths, seg.Path())
+		}
+	}
+	for _, dir := range []string{s.paths.ConsumeQueue(), s.paths.Index()} {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				paths = append(paths, path)
+			} else if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return syncPaths(string(s.paths), paths)
 }
 
 // removeSegment removes a segment in which no record begins: one that was made in advance,
@@ -55,6 +94,7 @@ func (s *Store) removeSegment(seg *commitlog.Segment, end int64) error {
 	if n == 0 {
 		return os.Remove(seg.Path())
 	}
+	s.w.cut = true
 	s.note("%s: %d bytes behind the end of the log, at %d, set aside", seg.Path(), n, end)
 	aside, err := s.asideName(seg.Base)
 	if err != nil {
@@ -76,12 +116,15 @@ func (s *Store) cutSegment(seg *commitlog.Segment, end int64) error {
 	}
 	defer f.Close()
 	if n > at {
+		s.w.cut = true
 		s.note("%s: bytes %d to %d, behind the end of the log, set aside", seg.Path(), at, n)
 		if err := s.copyAside(f, seg.Base+at, at, n-at); err != nil {
 			return err
 		}
-		if err := zero(f, at, n-at); err != nil {
-			return err
+		if !planted.NoTailCut {
+			if err := zero(f, at, n-at); err != nil {
+				return err
+			}
 		}
 	}
 	if seg.Size < s.log.SegmentSize() {
@@ -175,7 +218,7 @@ func zero(f *os.File, at, n int64) error {
 func (s *Store) rewriteTail(from, end int64) error {
 	buf := make([]byte, piece)
 	for _, seg := range s.log.Segments() {
-		if seg.End() <= from || seg.Base >= end {
+		if planted.NoTailRewrite || seg.End() <= from || seg.Base >= end {
 			continue
 		}
 		f, err := os.OpenFile(seg.Path(), os.O_RDWR, 0)

@@ -110,13 +110,18 @@ func (s *Store) Retain(ctx context.Context) ([]Expired, error) {
 			return all, err
 		}
 	}
+	s.w.index.mu.Lock()
+	defer s.w.index.mu.Unlock()
+	if _, _, err := s.w.index.w.DeleteBelow(s.log.Min()); err != nil {
+		return all, err
+	}
 	return all, ctx.Err()
 }
 
 // retainOne deletes the oldest segment, if it is beyond a limit.
 func (s *Store) retainOne(ctx context.Context) (*Expired, error) {
 	segments := s.log.Segments()
-	if len(segments) < 2 || segments[1].Base > s.w.state.Last().Dispatched {
+	if len(segments) < 2 || segments[1].Base > s.w.checkpointed.Load() {
 		return nil, nil // the next start reads from there on
 	}
 	r, first := &s.options.Retention, segments[0]

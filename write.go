@@ -12,7 +12,6 @@ import (
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/internal/layout"
-	"github.com/warmlog/warmlog/message"
 )
 
 // writer is what a store has that is open for writing.
@@ -21,10 +20,12 @@ type writer struct {
 	lock       *layout.Lock
 	state      *layout.StateFile
 	known      bool // the state was there, and is sound
+	cut        bool // something lay behind the end of the log
 
 	appender *commitlog.Appender
 	dispatch *delivery
 	acks     acks
+	index    *indexer
 	// using is held for reading while something is appended, and taken by Close.
 	using sync.RWMutex
 
@@ -33,6 +34,9 @@ type writer struct {
 
 	full     atomic.Bool // the disk is fuller than Retention.RefuseAbove
 	retainMu sync.Mutex  // one looks at the limits at a time
+
+	// checkpointed is the dispatched position that the state has on disk.
+	checkpointed atomic.Int64
 
 	checkpointMu sync.Mutex // one checkpoint at a time
 	unsynced     []string   // queue files and directories; guarded by checkpointMu
@@ -109,6 +113,10 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	if s.log.SegmentSize() == 0 {
 		s.log.SetSegmentSize(defaultSegmentSize)
 	}
+	// A single file can be one of another size, or one that was cut: it would be made longer.
+	if all := s.log.Segments(); len(all) == 1 && all[0].Size != s.log.SegmentSize() && s.options.SegmentSize != 0 {
+		return fmt.Errorf("%s: %d bytes, segments of %d asked for: %w", all[0].Path(), all[0].Size, s.options.SegmentSize, layout.ErrFileSize)
+	}
 	if err := s.recoverEnd(ctx); err != nil {
 		return err
 	}
@@ -122,6 +130,10 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 		Mode: mode, Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Clock: millis(s.options.Clock),
 	})
 	if err != nil {
+		return err
+	}
+	if err = s.openIndex(ctx); err != nil {
+		w.appender.Close()
 		return err
 	}
 	w.dispatch = newDelivery(s, end)
@@ -149,7 +161,7 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 // adoptQueues writes the entries that reading the log's end has brought.
 func (s *Store) adoptQueues(ctx context.Context) error {
 	for _, q := range s.queues.All() {
-		if s.abort.Exists || s.tailCut != nil {
+		if s.abort.Exists || s.w.cut {
 			if _, _, err := q.Bounds(ctx); err != nil {
 				return err
 			}
@@ -158,7 +170,9 @@ func (s *Store) adoptQueues(ctx context.Context) error {
 				return err
 			}
 		}
-		s.w.dispatch.dirty = append(s.w.dispatch.dirty, q)
+		if q.Unflushed() {
+			s.w.dispatch.dirty = append(s.w.dispatch.dirty, q)
+		}
 	}
 	return nil
 }
@@ -174,9 +188,6 @@ func (w *writer) failure() error {
 }
 
 func (w *writer) fail(err error) { w.failed.CompareAndSwap(nil, &err) }
-
-// indexRecord gives a record's keys to the index.
-func (w *writer) indexRecord(*message.View) error { return nil }
 
 // How often what is in memory goes to the disk.
 const (
@@ -201,7 +212,7 @@ func (s *Store) persist(ctx context.Context) {
 			continue
 		}
 		s.w.dispatch.moved()
-		behind := s.w.dispatch.pos.Load() - s.w.state.Last().Dispatched
+		behind := s.w.dispatch.pos.Load() - s.w.checkpointed.Load()
 		if behind < checkpointBytes && (behind == 0 || time.Since(last) < checkpointInterval) {
 			continue
 		}
@@ -252,10 +263,14 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	if err := s.flushQueues(); err != nil {
 		return err
 	}
+	if err := s.syncIndex(ctx, pos); err != nil {
+		return err
+	}
 	if err := w.appender.Commit(ctx, pos); err != nil {
 		return err
 	}
 	c := s.checkpoint
+	c.IndexTime = w.index.w.FilledTime()
 	c.PhysicTime, c.LogicsTime, c.LogicsOffset = lastTime, lastTime, lastPos
 	c.ConfirmOffset, c.MasterFlushed = lastPos, 0
 	if err := layout.WriteCheckpoint(s.paths.Checkpoint(), c); err != nil {
@@ -266,7 +281,11 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	if w.durability == Flushed {
 		mode = layout.Flushed
 	}
-	return w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: mode, Checkpoint: c.Digest()})
+	if err := w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: mode, Checkpoint: c.Digest()}); err != nil {
+		return err
+	}
+	w.checkpointed.Store(pos)
+	return nil
 }
 
 // flushQueues brings all queue entries that are only in memory to the disk.
@@ -304,7 +323,9 @@ func (w *writer) close(s *Store) error {
 	if err == nil {
 		err = s.Checkpoint(context.Background())
 	}
-	err = errors.Join(err, w.appender.Close())
+	w.index.mu.Lock()
+	defer w.index.mu.Unlock()
+	err = errors.Join(err, w.index.w.Close(), w.appender.Close())
 	if err == nil {
 		err = layout.RemoveAbort(s.paths.Abort())
 	}

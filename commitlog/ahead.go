@@ -1,12 +1,15 @@
 package commitlog
 
 import (
+	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
-	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/internal/planted"
 )
 
 // ahead prepares, in the background, what the appender comes to next: space on disk, pages
@@ -119,18 +122,21 @@ func (h *ahead) run() {
 func (h *ahead) prepare(end, n int64) {
 	h.a.mu.Lock()
 	cur := h.a.mu.cur
+	var mapped *mapfile.File
 	if cur != nil && cur.mapped != nil {
-		cur.mapped.Acquire() // its segment may be full, synced and given up meanwhile
+		mapped = cur.mapped
+		mapped.Acquire() // its segment may be full, synced and given up meanwhile
 	}
 	h.a.mu.Unlock()
 	if cur == nil {
 		return
 	}
 	to := min(end+n, cur.base+cur.size)
-	if h.a.o.Mode == layout.Written {
+	if mapped != nil {
 		_ = cur.reserve(to - cur.base)
-		h.touch(cur, end, to)
-		cur.mapped.Release()
+		// A page that cannot be read: the append that comes to it says so.
+		_ = mapfile.Guard(func() { h.touch(cur, mapped, end, to) })
+		mapped.Release()
 	} else {
 		h.zero(cur, end, min(end+zeroAhead, cur.base+cur.size))
 	}
@@ -142,12 +148,16 @@ func (h *ahead) prepare(end, n int64) {
 // touch makes pages of a mapping writable: the first store to a page enters the kernel. It
 // stores nothing of its own (an atomic OR of zero), so that a record which comes in between
 // stays what it is. Only what has space on disk is touched.
-func (h *ahead) touch(w *writing, end, to int64) {
+func (h *ahead) touch(w *writing, mapped *mapfile.File, end, to int64) {
 	to = min(to, w.base+w.reserved.Load())
 	from := max(end, h.touched, w.base)
-	b := w.mapped.Bytes()
+	b := mapped.Bytes()
 	for at := (from + pageSize - 1) / pageSize * pageSize; at < to; at += pageSize {
 		word := (*uint32)(unsafe.Pointer(&b[at-w.base])) // a page's beginning is aligned
+		if planted.PlainToucher {
+			*word = 0
+			continue
+		}
 		atomic.OrUint32(word, 0)
 	}
 	h.touched = max(h.touched, to)
@@ -177,7 +187,10 @@ func (h *ahead) zero(w *writing, end, to int64) {
 		wrote = true
 	}
 	if wrote {
-		_ = syncData(w.file) // a failure is met again by the leader's
+		// The kernel tells a failure once, and it may concern records that came in meanwhile.
+		if err := syncData(w.file); err != nil && !errors.Is(err, os.ErrClosed) {
+			_ = h.a.fail(err)
+		}
 	}
 }
 

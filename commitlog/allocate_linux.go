@@ -10,7 +10,7 @@ import (
 // allocate gives a range of a file space on disk; its bytes stay what they are.
 func allocate(f *os.File, off, n int64) error {
 	for {
-		err := unix.Fallocate(int(f.Fd()), 0, off, n)
+		err := onDescriptor(f, func(fd int) error { return unix.Fallocate(fd, 0, off, n) })
 		if err == unix.EINTR {
 			continue
 		}
@@ -19,4 +19,17 @@ func allocate(f *os.File, off, n int64) error {
 		}
 		return os.NewSyscallError("fallocate", err)
 	}
+}
+
+// onDescriptor calls do with a file's descriptor, which stays this file's meanwhile: one that
+// is closed in the background could be another's already.
+func onDescriptor(f *os.File, do func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if closed := conn.Control(func(fd uintptr) { err = do(int(fd)) }); closed != nil {
+		return closed
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/internal/planted"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -45,6 +46,8 @@ type Appender struct {
 		chunks []chunk  // Flushed: what is not yet written, in order
 		// dirty are the segments that were written since they were synced, cur included.
 		dirty []*writing
+		// next is the segment behind cur, if a batch needed one before it was placed.
+		next *writing
 	}
 	// pos is mu.pos for who does not hold mu.
 	pos atomic.Int64
@@ -113,37 +116,76 @@ func (a *Appender) Unlock() { a.mu.Unlock() }
 
 // Append gives records the next places of the log, in order. In Written mode they are stored
 // and visible when it returns; in Flushed mode they are neither before [Appender.Commit] has
-// come to their end. It returns how many were placed: fewer than all only with an error. A
-// record that is not placed uses up nothing.
-func (a *Appender) Append(records []Placed) (n int, err error) {
+// come to their end. All are placed or none: an error uses up nothing, but for a fault of the
+// disk in between, after which nothing is appended any more.
+func (a *Appender) Append(records []Placed) (err error) {
 	old := debug.SetPanicOnFault(true)
 	a.mu.Lock()
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = a.fail(mapfile.FaultError(fault))
-		}
+	defer func() { // also while another panic than a fault passes through: the clock's
 		end := a.mu.pos
 		a.mu.Unlock()
 		debug.SetPanicOnFault(old)
 		a.ahead.moved(end)
 	}()
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = a.fail(mapfile.FaultError(fault))
+		}
+	}()
 	if err := a.Failed(); err != nil {
-		return 0, err
+		return err
+	}
+	if err := a.planLocked(records); err != nil {
+		return err
 	}
 	a.mu.time = max(a.mu.time, a.o.Clock()) // one time for the group, which never falls
 	for i := range records {
 		if err := a.placeLocked(&records[i]); err != nil {
-			return i, err
+			return a.fail(err)
 		}
 	}
-	return len(records), nil
+	return nil
+}
+
+// planLocked does beforehand what can fail in placing records: it makes room for all of them,
+// in this segment and the next.
+func (a *Appender) planLocked(records []Placed) error {
+	room := int64(0) // of cur
+	if a.mu.cur != nil {
+		room = a.mu.cur.base + a.log.size - a.mu.pos
+	}
+	here, total := int64(0), int64(0)
+	for i := range records {
+		n := int64(len(records[i].Record))
+		if total += n; total+message.BlankSize > a.log.size {
+			return fmt.Errorf("%w: %d bytes in %d records, segments of %d", ErrTooLarge, total, i+1, a.log.size)
+		}
+		if total+message.BlankSize <= room {
+			here = total
+		}
+	}
+	if here > 0 {
+		if err := a.mu.cur.reserve(a.mu.pos - a.mu.cur.base + here + message.BlankSize); err != nil {
+			return err
+		}
+	}
+	if here == total {
+		return nil
+	}
+	if a.mu.next == nil {
+		base := a.mu.pos
+		if a.mu.cur != nil {
+			base = a.mu.cur.base + a.log.size
+		}
+		var err error
+		a.mu.next, err = a.nextSegment(base, total-here+message.BlankSize)
+		return err
+	}
+	return a.mu.next.reserve(total - here + message.BlankSize)
 }
 
 func (a *Appender) placeLocked(p *Placed) error {
 	size := int64(len(p.Record))
-	if size+message.BlankSize > a.log.size {
-		return fmt.Errorf("%w: %d bytes, segments of %d", ErrTooLarge, size, a.log.size)
-	}
 	if err := a.roomLocked(size); err != nil {
 		return err
 	}
@@ -164,6 +206,13 @@ func (a *Appender) placeLocked(p *Placed) error {
 func (a *Appender) storeLocked(b []byte) {
 	at := a.mu.pos - a.mu.cur.base
 	if a.o.Mode == layout.Written {
+		if planted.AckBeforeWrite {
+			storeLate(a.mu.cur.mapped, at, b)
+			return
+		}
+		if planted.PublishEarly {
+			a.log.SetMax(a.mu.pos + int64(len(b)))
+		}
 		copy(a.mu.cur.mapped.Bytes()[at:], b)
 		return
 	}
@@ -184,7 +233,8 @@ func (a *Appender) movedLocked(n int64) {
 	}
 }
 
-// roomLocked makes cur a segment with room for a record of n bytes and a blank behind it.
+// roomLocked makes cur the segment in which a record of n bytes and a blank behind it have
+// room: that is planned.
 func (a *Appender) roomLocked(n int64) error {
 	if a.mu.cur != nil {
 		left := a.mu.cur.base + a.log.size - a.mu.pos
@@ -196,11 +246,7 @@ func (a *Appender) roomLocked(n int64) error {
 	if a.mu.cur != nil {
 		base = a.mu.cur.base + a.log.size
 	}
-	// First what can fail: a log without room for the next segment stays as it is.
-	next, err := a.nextSegment(base, n+message.BlankSize)
-	if err != nil {
-		return err
-	}
+	next := a.mu.next // planned
 	if left := base - a.mu.pos; left > 0 {
 		var blank [message.BlankSize]byte
 		message.PutBlank(blank[:], int32(left))
@@ -211,7 +257,7 @@ func (a *Appender) roomLocked(n int64) error {
 		a.mu.cur.seg.lastTime.Store(a.mu.time)
 	}
 	a.log.add(next.seg)
-	a.mu.cur = next
+	a.mu.cur, a.mu.next = next, nil
 	a.mu.dirty = append(a.mu.dirty, next)
 	return nil
 }
@@ -242,6 +288,9 @@ func (a *Appender) Close() error {
 	var errs []error
 	for _, w := range a.mu.dirty {
 		errs = append(errs, w.close())
+	}
+	if a.mu.next != nil { // empty, under its name: the next run uses or removes it
+		errs = append(errs, a.mu.next.close())
 	}
 	a.mu.dirty, a.mu.cur = nil, nil
 	return errors.Join(errs...)

@@ -106,6 +106,7 @@ func (a *Appender) continueSegment(s *Segment) (*writing, error) {
 
 // reserve makes sure that the disk has space for the first n bytes of the segment.
 func (w *writing) reserve(n int64) error {
+	n = min(n, w.size) // allocating more would make the file longer
 	if n <= w.reserved.Load() {
 		return nil
 	}
@@ -117,8 +118,11 @@ func (w *writing) reserve(n int64) error {
 	}
 	to := min(w.size, max(n, from+reserveStep))
 	if err := allocate(w.file, from, to-from); err != nil {
+		if !isNoSpace(err) {
+			return fmt.Errorf("reserve %s to byte %d: %w", w.file.Name(), to, err)
+		}
 		// Less than a step may still be there.
-		if to = n; !isNoSpace(err) || allocate(w.file, from, to-from) != nil {
+		if to = n; allocate(w.file, from, to-from) != nil {
 			return fmt.Errorf("%w: reserve %s to byte %d: %w", ErrNoSpace, w.file.Name(), to, err)
 		}
 	}

@@ -10,7 +10,8 @@
 // A record never spans two segments: what does not fit is left blank (message.MagicBlank
 // with the number of bytes left).
 //
-// The package may open, list, map and read the files of one directory. It knows nothing of
+// The package may open, list, map, read, make, write and delete the files of one directory.
+// It knows nothing of
 // queues; who decides where the log ends, and whether damage is a torn tail or corruption,
 // is the store above.
 //
@@ -21,7 +22,24 @@
 // pread and touch no page of a mapping. A segment on whose mapping a fault happened is put
 // out of service ([Log.Quarantine]).
 //
+// # Writing
+//
+// An [Appender] is the one writer of a log. Append gives records their places under one lock;
+// in Written mode it stores them into a mapping of the segment, in Flushed mode it keeps them
+// until the leader of [Appender.Commit] writes and syncs them by system call, and moves the
+// visible end.
+//
+//	            │◀─ durable ─▶│◀─ written, not synced ─▶│◀─ ready: space, pages or zeros ─▶│
+//	segment     ├─────────────┴────────────────────────┴──────────────────────────────────┴──┤
+//
+// A store into a mapping without space behind it would kill the process: space is reserved
+// before, by the background or by the append itself, which then fails with [ErrNoSpace] and
+// uses up nothing. What failed to sync is latched ([ErrFailed]).
+//
 // # Concurrency
+//
+// Appender.mu (places) → Log.mu, writing.reserveMu; syncer.mu (who leads) and ahead.mu,
+// ahead.writeMu (zeros do not follow records) are held with neither.
 //
 // All methods of Log may be called concurrently. The list of segments is an immutable
 // snapshot behind an atomic pointer: a reader that indexes into it can neither be led to

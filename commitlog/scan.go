@@ -159,7 +159,7 @@ func (s *Scanner) enter() bool {
 	if s.seg, s.file, err = s.log.open(s.pos); err != nil {
 		return s.stop(err)
 	}
-	s.buf, s.bufAt = s.buf[:0], s.pos
+	s.buf, s.bufAt, s.ahead = s.buf[:0], s.pos, firstBlock
 	return true
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/planted"
 )
 
 // syncer brings records to the disk. Who needs that becomes the leader of a round, or waits
@@ -91,6 +92,11 @@ func (a *Appender) Commit(ctx context.Context, to int64) error {
 
 // lead writes and syncs all that was appended.
 func (a *Appender) lead() error {
+	// A round that failed has dropped its chunks: no later one may move the durable position
+	// past them. It was latched before this one could begin.
+	if err := a.Failed(); err != nil && !planted.SyncAfterFailure {
+		return err
+	}
 	a.mu.Lock()
 	end, cur := a.mu.pos, a.mu.cur
 	chunks, dirty := a.mu.chunks, a.mu.dirty[:len(a.mu.dirty):len(a.mu.dirty)]
@@ -104,7 +110,7 @@ func (a *Appender) lead() error {
 	}
 	names := false
 	for _, w := range dirty {
-		if err := syncData(w.file); err != nil {
+		if err := syncData(w.file); err != nil && !planted.IgnoreSyncError {
 			return a.fail(err)
 		}
 		names = names || !w.named
@@ -115,10 +121,10 @@ func (a *Appender) lead() error {
 			return a.fail(err)
 		}
 	}
-	a.sync.durable.Store(end)
 	if a.o.Mode == layout.Flushed {
-		a.log.SetMax(end)
+		a.log.SetMax(end) // first: who sees that it is durable may expect to read it
 	}
+	a.sync.durable.Store(end)
 	a.giveUp(dirty, cur)
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // what it takes to find them there.
 func syncData(f *os.File) error {
 	for {
-		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
+		if err := onDescriptor(f, unix.Fdatasync); err != unix.EINTR {
 			return pathError("fdatasync", f, err)
 		}
 	}

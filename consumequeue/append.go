@@ -64,6 +64,12 @@ func (q *Queue) Add(off int64, entries []byte) (first bool) {
 	return first
 }
 
+// Unflushed reports whether there are entries that are only in memory.
+func (q *Queue) Unflushed() bool {
+	st := q.state.Load()
+	return st != nil && len(st.runs) > 0
+}
+
 // Flush writes the entries that are only in memory to the queue's files, by pwrite; nothing
 // is synced. The files that were written, and new directories, are appended to dirty. After
 // an error the entries are still in memory.

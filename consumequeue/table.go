@@ -13,7 +13,7 @@ import (
 type Table struct {
 	slots atomic.Pointer[[]slot] // a power of two, at most half full
 	mu    sync.Mutex             // serialises those who add
-	count int                    // guarded by mu
+	count atomic.Int64           // stored under mu
 }
 
 // slot holds one queue. A reader that sees the queue sees the hash: it is stored before.
@@ -65,7 +65,7 @@ const leastSlots = 64
 
 func (t *Table) addLocked(q *Queue) {
 	slots := t.slots.Load()
-	if slots == nil || 2*(t.count+1) > len(*slots) {
+	if slots == nil || 2*(int(t.count.Load())+1) > len(*slots) {
 		size := leastSlots
 		if slots != nil {
 			size = 2 * len(*slots)
@@ -78,7 +78,7 @@ func (t *Table) addLocked(q *Queue) {
 		slots = &grown
 	}
 	place(*slots, q)
-	t.count++
+	t.count.Add(1)
 }
 
 func place(slots []slot, q *Queue) {
@@ -93,6 +93,9 @@ func place(slots []slot, q *Queue) {
 		}
 	}
 }
+
+// Len returns how many queues there are.
+func (t *Table) Len() int { return int(t.count.Load()) }
 
 // All returns the queues by topic, in byte order, and id.
 func (t *Table) All() []*Queue {

@@ -13,8 +13,8 @@ type Batch struct {
 	Bytes      int64 // of all records
 	// Lost is how many messages from the offset asked for on were deleted before this pull:
 	// those up to MinOffset, where the status is OffsetTooSmall.
-	Lost int64
-	Decision   Decision
+	Lost     int64
+	Decision Decision
 	// Damaged lists the messages that were passed over because their record is damaged.
 	Damaged []*message.DamageError
 

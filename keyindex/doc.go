@@ -1,14 +1,27 @@
-// Package keyindex reads the index files of a store: which records of the commit log have
-// a key, in a range of time. It also holds the arithmetic that a writer of such files
-// needs.
+// Package keyindex reads and writes the index files of a store: which records of the commit
+// log have a key, in a range of time.
 //
-// The package may touch the files of one index directory, which it opens for reading,
-// reads by pread and closes again within each call; it maps nothing, locks nothing, keeps
-// no descriptor and starts no goroutine. It imports message and nothing else of the house:
-// the records that entries name come in through [Records]. The directory may belong to a
-// live writer: files may grow, appear, shrink or vanish at any time. That gives a smaller
-// answer or an error, never a panic. An [Index] may be used concurrently; its one lock
-// guards what is remembered of the files and is never held while one of them is read.
+// The package may touch the files of one index directory. It maps nothing, locks nothing and
+// starts no goroutine. It imports message and nothing else of the house: the records that
+// entries name come in through [Records].
+//
+// Reading opens files, reads them by pread and closes them again within each call. The
+// directory may belong to a live writer, RocketMQ's or ours: files may grow, appear, shrink
+// or vanish at any time. That gives a smaller answer or an error, never a panic. An [Index]
+// may be used concurrently; its one lock guards what is remembered of the files and is never
+// held while one of them is read.
+//
+// Writing is the business of one [Writer] for a directory, used by one goroutine. It keeps
+// the file open that is being filled, and those filled since the last Sync, and writes by
+// pwrite, a batch of keys at a time, in an order that readers and kills may cut anywhere:
+//
+//	entries ─▶ slots ─▶ header            Flush: slots may be ahead of the header's count
+//	header ─▶ slots ─▶ zeros for entries  undoing and cutting: the same, backwards
+//
+// What lies beyond the count was never there: a reader passes over it, and the next Writer
+// takes it back. RocketMQ looks at such a chain as at an empty one; it finds it only after a
+// kill, and then removes and makes again all files that the checkpoint does not vouch for
+// ([Writer.FilledTime]).
 //
 // # The file
 //

@@ -30,14 +30,22 @@ type Builder struct {
 // first: its end values are the new file's begin and end until the first key.
 func NewBuilder(l Layout, prev *Header) *Builder {
 	b := &Builder{layout: l, image: make([]byte, l.Size())}
-	if prev != nil && prev.EndOffset > 0 {
-		b.head.BeginOffset, b.head.EndOffset = prev.EndOffset, prev.EndOffset
-	}
-	if prev != nil && prev.EndTimestamp > 0 {
-		b.head.BeginTimestamp, b.head.EndTimestamp = prev.EndTimestamp, prev.EndTimestamp
+	if prev != nil {
+		b.head = follow(*prev)
 	}
 	b.putHeader()
 	return b
+}
+
+// follow returns the header of a file without keys that comes after prev.
+func follow(prev Header) (h Header) {
+	if prev.EndOffset > 0 {
+		h.BeginOffset, h.EndOffset = prev.EndOffset, prev.EndOffset
+	}
+	if prev.EndTimestamp > 0 {
+		h.BeginTimestamp, h.EndTimestamp = prev.EndTimestamp, prev.EndTimestamp
+	}
+	return h
 }
 
 // Add adds a key: its [Hash], where the record begins in the log and the record's store

@@ -143,7 +143,14 @@ func (s *search) file(f *File) ([]int64, error) {
 	if err := c.start(value); err != nil {
 		return nil, err
 	}
-	return s.walk(c)
+	hits, err := s.walk(c)
+	if _, bad := err.(*message.DamageError); bad {
+		// Not if its end was cut off meanwhile.
+		if now, e := open.header(); e == nil && now.Count < c.head.Count {
+			return nil, errReplaced
+		}
+	}
+	return hits, err
 }
 
 // same reads the header again and makes sure that the open file is still the one that was

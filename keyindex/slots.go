@@ -27,7 +27,8 @@ func (t *tally) slots() error {
 			if v == t.heads[i] {
 				continue
 			}
-			if v > t.keys && v <= max(now.Count, 1) && v < t.Layout.Entries {
+			// The count may be behind, as in chain.start, but not before there is one.
+			if v > t.keys && v < t.Layout.Entries && (v <= 1 || now.Count > 1) {
 				if v, err = t.back(v, i); err != nil {
 					return err
 				}
@@ -48,7 +49,7 @@ func (t *tally) back(n, slot int32) (int32, error) {
 		if err != nil {
 			return 0, err
 		}
-		if e.Hash < 0 || e.Hash%t.Layout.Slots != slot || e.Prev < 0 || e.Prev >= n {
+		if e.Hash < 0 || e.Hash%t.Layout.Slots != slot || e.Prev < 0 || e.Prev >= n || e.Offset < t.Header.EndOffset {
 			return -1, nil
 		}
 		n = e.Prev

@@ -143,7 +143,8 @@ func (t *tally) times(p peeked, store int64) (*message.Kind, int64, string) {
 	if p.n == 1 && t.before != nil {
 		before = t.before.EndTimestamp
 	}
-	if h.EndTimestamp != before {
+	// Where the end of the file was cut off, it is the one that cutTime makes.
+	if h.EndTimestamp != before && h.EndTimestamp != cutTime(h.BeginTimestamp, p.n, p.Entry) {
 		return ErrHeader, 8, fmt.Sprintf("end timestamp %d, the record's is %d", h.EndTimestamp, store)
 	}
 	return nil, 0, ""

@@ -53,13 +53,28 @@ type chain struct {
 	last   int64 // offset of the entry before
 }
 
-// start begins the walk at the value of a slot that was read before the header, so that
-// it can be ahead of the count by no more than the entry that is being put.
+// start begins the walk at the value of a slot that was read before the header. It can be
+// ahead of the count: a [Writer] stores the entries of a batch, then their slots, then the
+// header. So what lies beyond is whole, and is passed over down to what is counted.
 func (c *chain) start(value int32) error {
-	if value < 0 || value > c.head.Count || value >= c.f.layout.Entries {
+	n, known := value, c.head.Count
+	for n > known {
+		if n >= c.f.layout.Entries {
+			break
+		}
+		e, err := c.b.entry(c.f, n)
+		if err != nil {
+			return err
+		}
+		if e.Hash < 0 || e.Hash%c.f.layout.Slots != c.slot || e.Prev < 0 || e.Prev >= n || e.Offset < c.head.EndOffset {
+			break
+		}
+		n = e.Prev
+	}
+	if n < 0 || n > known || n >= c.f.layout.Entries {
 		return c.f.damage(c.f.layout.SlotAt(c.slot), ErrSlot, "it holds %d of %d entries", value, c.head.Keys())
 	}
-	c.number, c.last = value, 1<<63-1
+	c.number, c.last = n, 1<<63-1
 	return nil
 }
 

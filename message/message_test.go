@@ -377,7 +377,13 @@ func TestValidate(t *testing.T) {
 		"separator in a value": {func(m *message.Message) { m.Tags = "a\x02b" }, "separator"},
 		"separator in a name":  {func(m *message.Message) { m.Properties = []message.Property{{Name: "a\x01", Value: "b"}} }, "separator"},
 		"no name":              {func(m *message.Message) { m.Properties = []message.Property{{Value: "b"}} }, "no name"},
-		"two faults":           {func(m *message.Message) { m.Topic, m.QueueID = "", -7 }, "-7"},
+		"the store's checksum": {func(m *message.Message) {
+			m.Properties = []message.Property{{Name: message.PropCRC, Value: "0000000123"}}
+		}, "assign"},
+		"further offsets": {func(m *message.Message) {
+			m.Properties = []message.Property{{Name: message.PropMultiQueueOffs, Value: "2"}}
+		}, "assign"},
+		"two faults": {func(m *message.Message) { m.Topic, m.QueueID = "", -7 }, "-7"},
 	} {
 		m := goldenMessage()
 		m.Properties = nil

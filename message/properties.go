@@ -75,8 +75,9 @@ func (p Properties) Map() map[string]string {
 	return m
 }
 
-// AppendProperty adds one pair, closed by 0x02, to an encoded form. Name and value must
-// not be empty and must not contain 0x01 or 0x02; see [Message.Validate].
+// AppendProperty adds one pair, closed by 0x02, to an encoded form. The name must
+// not be empty, and neither may contain 0x01 or 0x02; see [Message.Validate]. RocketMQ's
+// readers, and so [Properties], leave out a property with an empty value.
 func AppendProperty(dst []byte, name, value string) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, nameEnd)

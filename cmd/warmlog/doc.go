@@ -1,5 +1,6 @@
 // Command warmlog looks into a store: it shows its messages, answers pulls and queries as
-// a broker would, and checks it.
+// a broker would, and checks it. It appends messages to one, too, and shows in a demo what
+// the engine does.
 //
 // Standard output carries the answer, one JSON object a line where the answer is messages.
 // Standard error carries what went wrong, and a progress bar where it is a terminal. The

@@ -28,6 +28,7 @@ type misuse struct{ error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal does not wait for anything
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -75,14 +76,15 @@ type app struct {
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "warmlog",
-		Short: "Look into a message store in RocketMQ's formats",
-		Long: `warmlog opens a store that RocketMQ 4.9 to 5.5 or warmlog wrote, without changing it:
-it shows messages, answers pulls and queries as a broker would, and checks everything.`,
+		Short: "Look into a message store in RocketMQ's formats, or write one",
+		Long: `warmlog opens a store that RocketMQ 4.9 to 5.5 or warmlog wrote: it shows messages, answers
+pulls and queries as a broker would, and checks everything, without changing it. Only append
+writes to a store; demo writes to one of its own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print everything as JSON, one object a line")
-	root.AddCommand(a.cat(), a.get(), a.find(), a.inspect(), a.verify())
+	root.AddCommand(a.cat(), a.get(), a.find(), a.inspect(), a.verify(), a.append(), a.demo())
 	return root
 }
 
@@ -94,5 +96,5 @@ func (a *app) begin(run func(*cobra.Command, []string) error) func(*cobra.Comman
 	}
 }
 
-// dirArg is the one argument of every command.
+// dirArg is the one argument of every command but demo.
 var dirArg = cobra.ExactArgs(1)

@@ -262,6 +262,7 @@ func TestVerify(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	store := filepath.Join(fixtures.Unpack(t, "5.3.3-pair"), "master")
+	nowhere := filepath.Join(t.TempDir(), "nothing")
 	for line, want := range map[string]int{
 		"cat STORE":                      exitGood,
 		"help":                           exitGood,
@@ -277,22 +278,42 @@ func TestExitCodes(t *testing.T) {
 		"nonsense":                       exitMisuse,
 		"get STORE":                      exitMisuse,
 		"get STORE --topic t --offset x": exitMisuse,
-		"get STORE --topic t --offset 0 --policy magic": exitMisuse,
-		"get STORE --topic t --offset 0 --queue -1":     exitMisuse,
-		"find STORE --topic t":                          exitMisuse,
-		"find STORE --topic t --key k --time 1":         exitMisuse,
-		"find STORE --topic t --time 1 --from 1":        exitMisuse,
-		"find STORE --topic t --key k --max 0":          exitMisuse,
-		"cat STORE/nothing":                             exitFailed,
-		"verify STORE/checkpoint":                       exitFailed,
+		"get STORE --topic t --offset 0 --policy magic":  exitMisuse,
+		"get STORE --topic t --offset 0 --queue -1":      exitMisuse,
+		"find STORE --topic t":                           exitMisuse,
+		"find STORE --topic t --key k --time 1":          exitMisuse,
+		"find STORE --topic t --time 1 --from 1":         exitMisuse,
+		"find STORE --topic t --key k --max 0":           exitMisuse,
+		"append":                                         exitMisuse,
+		"append NEW":                                     exitMisuse,
+		"append NEW --topic t --nonsense":                exitMisuse,
+		"append NEW --topic a/b":                         exitMisuse,
+		"append NEW --topic t --queue -1":                exitMisuse,
+		"append NEW --json --queue -1":                   exitMisuse,
+		"append NEW --topic t --tags \x01":               exitMisuse,
+		"append NEW --topic t --segment-size 0":          exitMisuse,
+		"append NEW --topic t --segment-size 4294967296": exitMisuse,
+		"append NEW --topic t --queue-file-size 30":      exitMisuse,
+		"demo NEW":                          exitMisuse,
+		"demo --messages 99":                exitMisuse,
+		"demo --body -1":                    exitMisuse,
+		"demo --memory 0":                   exitMisuse,
+		"append STORE/checkpoint --topic t": exitFailed,
+		"demo --dir STORE":                  exitFailed,
+		"cat STORE/nothing":                 exitFailed,
+		"verify STORE/checkpoint":           exitFailed,
 	} {
-		args := strings.Fields(strings.ReplaceAll(line, "STORE", store))
+		args := strings.Fields(strings.NewReplacer("STORE", store, "NEW", nowhere).Replace(line))
 		if out, errOut, code := tool(t, args...); code != want || want != exitGood && errOut == "" {
 			t.Errorf("warmlog %s: exit %d, want %d: %s%s", line, code, want, out, errOut)
 		}
 	}
-	for _, name := range []string{"cat", "get", "find", "inspect", "verify"} {
-		if out := good(t, name, "--help"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "warmlog "+name+" /data/store") {
+	if _, err := os.Stat(nowhere); !os.IsNotExist(err) {
+		t.Errorf("a command that was misused made a store: %v", err)
+	}
+	for name, example := range map[string]string{"cat": " /data/store", "get": " /data/store", "find": " /data/store", "inspect": " /data/store",
+		"verify": " /data/store", "append": " /data/store", "demo": " --messages"} {
+		if out := good(t, name, "--help"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "warmlog "+name+example) {
 			t.Errorf("no example in the help of %s", name)
 		}
 	}

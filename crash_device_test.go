@@ -1,0 +1,54 @@
+package warmlog_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmlog/warmlog"
+)
+
+// The disk fails while a store is written: what it has not stored before it does not take any
+// more. (The file that it is made of lies in a file system that is full.) Every producer gets
+// the error, and what was acknowledged as flushed is there when the disk works again.
+func TestCrashFailingDevice(t *testing.T) {
+	for _, flushed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("flushed %v", flushed), func(t *testing.T) {
+			if holesStay && !flushed {
+				t.Skip("what lies behind a hole above the durable position is not cut off")
+			}
+			d := newDisk(t, 96)
+			p := plan{Dir: filepath.Join(d.dir, "store"), Flushed: flushed}
+			var j journal
+			c := j.start(t, p)
+			select {
+			case <-j.opened:
+			case <-j.ended:
+			}
+			time.Sleep(50 * time.Millisecond)
+			ballast := fill(t, d.outer)
+			if err := j.finish(c); err != nil {
+				t.Errorf("the child: %v\n%.3000s", err, c.output.String())
+			}
+			acks := j.told(true)
+			t.Logf("%d acknowledged, then %.400q", len(acks), j.errors)
+			if !strings.Contains(strings.Join(j.errors, "\n"), warmlog.ErrFailed.Error()) {
+				t.Error("nobody was told")
+			}
+			must(t, os.Remove(ballast))
+			if s, err := warmlog.Open(p.Dir, p.options()); err == nil { // the file system may be read-only by now
+				if err := s.Close(); err != nil {
+					t.Logf("close: %v", err)
+				}
+			} else {
+				t.Logf("open: %v", err)
+			}
+			unmount(t, d.dir)
+			command(t, "mount", "-o", "loop", d.image, d.dir)
+			reopen(t, p, acks)
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package warmlog
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/warmlog/warmlog/keyindex"
+	"github.com/warmlog/warmlog/message"
+)
+
+// indexer gives records to the key index. Dispatch goes on when that fails: a checkpoint then
+// catches up, and there is none before.
+type indexer struct {
+	mu sync.Mutex
+	w  *keyindex.Writer
+	// behind is the physical offset from which on records were not taken; -1 if all were.
+	// Guarded by mu.
+	behind int64
+}
+
+// openIndex opens the index for records from where the log was scanned on, and gives it
+// those that are there.
+func (s *Store) openIndex(ctx context.Context) error {
+	from := s.scanned
+	files, err := os.ReadDir(s.paths.Index())
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if len(files) == 0 {
+		from = s.log.Min() // it was lost, or there was none
+	}
+	w, err := keyindex.OpenWriter(s.paths.Index(), from, keyindex.WriterOptions{Layout: s.options.Index, PastDamage: true})
+	if err != nil {
+		return err
+	}
+	s.w.index = &indexer{w: w, behind: -1}
+	if s.abort.Exists || s.w.cut {
+		// What was not synced may be there in part, and the log may have ended elsewhere.
+		if err := w.Truncate(from); err != nil {
+			return err
+		}
+	}
+	return s.indexFrom(ctx, from, s.log.Max())
+}
+
+// indexFrom gives the index the records of a part of the log. indexer.mu is held, or nobody
+// else is there.
+func (s *Store) indexFrom(ctx context.Context, from, to int64) error {
+	return s.records(ctx, from, to, func(v *message.View, pos int64) error {
+		s.report("indexing", pos-from, to-from)
+		return s.w.index.w.Add(v)
+	}, nil)
+}
+
+// addLocked gives the index one record.
+func (x *indexer) addLocked(v *message.View) {
+	if x.behind < 0 && x.w.Add(v) != nil {
+		x.behind = v.PhysicalOffset() // the checkpoint says why
+	}
+}
+
+// syncIndex brings the index to the disk: the keys of all records below a physical offset.
+func (s *Store) syncIndex(ctx context.Context, pos int64) error {
+	x := s.w.index
+	x.mu.Lock()
+	err := x.w.Flush()
+	if err == nil && x.behind >= 0 && x.behind < pos {
+		if err = s.indexFrom(ctx, x.behind, pos); err == nil {
+			x.behind = -1
+		}
+	}
+	x.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	// The files that are large are synced without the lock, which dispatch needs: little is
+	// left for Sync.
+	if names, err := filepath.Glob(filepath.Join(s.paths.Index(), "*")); err == nil {
+		if err := syncEach(names[max(0, len(names)-2):]); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.w.Sync()
+}
