@@ -33,10 +33,13 @@ type ahead struct {
 	touched int64 // physical offset up to which pages were touched; the goroutine's
 }
 
-// How far ahead: of the current rate, a second's; bounded.
+// How far ahead: what comes in within a sixteenth of a second, at the current rate. A sync
+// makes pages that were touched and not stored into as dear as new ones, so that more would
+// be touched in vain.
 const (
 	leastAhead  = 1 << 20
-	mostAhead   = 256 << 20
+	mostAhead   = 64 << 20
+	aheadShare  = 16 // of a second
 	zeroAhead   = 16 << 20
 	zeroPiece   = 256 << 10
 	pageSize    = 4096
@@ -108,7 +111,7 @@ func (h *ahead) run() {
 			rate = (rate + int64(float64(end-last)/d.Seconds())) / 2
 			last, began = end, time.Now()
 		}
-		h.prepare(end, min(max(rate, leastAhead), mostAhead))
+		h.prepare(end, min(max(rate/aheadShare, leastAhead), mostAhead))
 		select {
 		case <-h.quit:
 			return
@@ -176,7 +179,7 @@ func (h *ahead) zero(w *writing, end, to int64) {
 			h.writeMu.Unlock()
 			break
 		}
-		_, err := w.file.WriteAt(zeros[:n], from-w.base)
+		_, err := w.zeros.WriteAt(zeros[:n], from-w.base)
 		if err == nil {
 			h.zeroed = from + n
 		}
@@ -187,8 +190,8 @@ func (h *ahead) zero(w *writing, end, to int64) {
 		wrote = true
 	}
 	if wrote {
-		// The kernel tells a failure once, and it may concern records that came in meanwhile.
-		if err := syncData(w.file); err != nil && !errors.Is(err, os.ErrClosed) {
+		// A failure may concern records that came in meanwhile; the leader is told, too.
+		if err := syncData(w.zeros); err != nil && !errors.Is(err, os.ErrClosed) {
 			_ = h.a.fail(err)
 		}
 	}

@@ -27,6 +27,10 @@ type writing struct {
 	size int64
 	seg  *Segment
 	file *os.File // for pwrite, fallocate and sync
+	// zeros is the same file, opened once more in Flushed mode for the zeros that are written
+	// ahead: the kernel tells a failed sync once to each who has the file open, and what is
+	// told there must not be missing here.
+	zeros *os.File
 	// mapped is writable in Written mode, nil in Flushed mode.
 	mapped *mapfile.File
 	// reserved is the byte of the segment up to which the disk has space for it. Stored
@@ -75,8 +79,8 @@ func (a *Appender) createSegment(base, n int64) (*writing, error) {
 	if err == nil {
 		err = w.reserve(n)
 	}
-	if err == nil && a.o.Mode == layout.Written {
-		w.mapped, err = mapfile.Open(w.temp, w.size, mapfile.ReadWrite)
+	if err == nil {
+		err = a.openFor(w, w.temp)
 	}
 	if err != nil {
 		w.discard()
@@ -95,13 +99,21 @@ func (a *Appender) continueSegment(s *Segment) (*writing, error) {
 		return nil, err
 	}
 	w := &writing{base: s.Base, size: s.Size, seg: s, file: f, named: true}
-	if a.o.Mode == layout.Written {
-		if w.mapped, err = mapfile.Open(s.Path(), s.Size, mapfile.ReadWrite); err != nil {
-			f.Close()
-			return nil, err
-		}
+	if err := a.openFor(w, s.Path()); err != nil {
+		f.Close()
+		return nil, err
 	}
 	return w, nil
+}
+
+// openFor opens a segment once more, as its mode needs it.
+func (a *Appender) openFor(w *writing, path string) (err error) {
+	if a.o.Mode == layout.Written {
+		w.mapped, err = mapfile.Open(path, w.size, mapfile.ReadWrite)
+	} else {
+		w.zeros, err = os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	return err
 }
 
 // reserve makes sure that the disk has space for the first n bytes of the segment.
@@ -142,6 +154,9 @@ func (w *writing) close() error {
 	if w.mapped != nil {
 		w.mapped.Close()
 		w.mapped = nil
+	}
+	if w.zeros != nil {
+		_ = w.zeros.Close()
 	}
 	return w.file.Close()
 }

@@ -233,7 +233,6 @@ func TestWriterKilledAnywhere(t *testing.T) {
 				addTo(t, w, l, max(i-1, 0), len(l.offsets))
 			} else {
 				w.Kill()
-				// Killed again while what was left is undone.
 				w = openWriter(t, dir, l.offsets[from], o)
 				addTo(t, w, l, from, len(l.offsets))
 			}

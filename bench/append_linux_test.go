@@ -1,0 +1,158 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmlog/warmlog"
+	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/message"
+)
+
+// appending is a store that is written with default Options, beside a consumer at its end.
+type appending struct {
+	b     testing.TB
+	store *warmlog.Store
+	msg   *message.Message
+	late  []int64 // ns of single appends
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+}
+
+func newAppending(b testing.TB, body int, o warmlog.Options) *appending {
+	if o.Retention.MaxBytes == 0 {
+		o.Retention = warmlog.Retention{MaxBytes: 2 << 30, Interval: time.Second} // the disk of a laptop
+	}
+	store, err := warmlog.Open(b.TempDir(), o)
+	check(b, err)
+	a := &appending{b: b, store: store, msg: &message.Message{Topic: topic, Body: make([]byte, body), Tags: "a"}}
+	var ctx context.Context
+	ctx, a.stop = context.WithCancel(context.Background())
+	a.done.Go(func() { a.read(ctx) })
+	b.Cleanup(func() {
+		a.stop()
+		a.done.Wait()
+		check(b, store.Close())
+	})
+	return a
+}
+
+// read consumes what comes in, as long as ctx lasts.
+func (a *appending) read(ctx context.Context) {
+	var batch getmessage.Batch
+	defer batch.Release()
+	req := getmessage.Request{Topic: topic}
+	for ctx.Err() == nil {
+		check(a.b, a.store.Get(ctx, &req, &batch))
+		if batch.NextOffset == req.Offset {
+			time.Sleep(time.Millisecond)
+		}
+		req.Offset = batch.NextOffset
+	}
+}
+
+// one appends messages singly, and keeps how long some of them took.
+func (a *appending) one(n int, d warmlog.Durability) {
+	ctx := context.Background()
+	for range n {
+		began := time.Now()
+		_, err := a.store.AppendWith(ctx, a.msg, d)
+		check(a.b, err)
+		a.late = append(a.late, int64(time.Since(began)))
+	}
+}
+
+// report adds the p99.9 and the maximum of what was kept.
+func (a *appending) report(b *testing.B) {
+	slices.Sort(a.late)
+	if n := len(a.late); n > 0 {
+		b.ReportMetric(float64(a.late[n*999/1000])/1e3, "p99.9-us")
+		b.ReportMetric(float64(a.late[n-1])/1e3, "max-us")
+	}
+}
+
+// BenchmarkAppend appends singly, with dispatch, background sync and a consumer at the end.
+// The floors: 64 KiB collected and written at once; a mapping of new pages; one of pages
+// stored into before. For a sustained figure give a -benchtime of four times what is made
+// ready ahead: 2000000x.
+func BenchmarkAppend(b *testing.B) {
+	for _, body := range []int{128, 1024, 4096} {
+		b.Run(fmt.Sprintf("body=%d", body), func(b *testing.B) {
+			a := newAppending(b, body, warmlog.Options{})
+			a.late = make([]int64, 0, b.N+64)
+			buffer, fresh, warm := newAppendFloor(b, body), newAppendFloor(b, body), newAppendFloor(b, body)
+			b.Cleanup(func() { buffer.close(); fresh.close(); warm.close() })
+			compare(b, func(n int) { a.one(n, warmlog.StoreDefault) },
+				yard{"buffer", buffer.buffer}, yard{"fresh", fresh.mapping}, yard{"recycled", warm.recycled})
+			a.report(b)
+		})
+	}
+}
+
+// BenchmarkAppendParallel appends from several goroutines; the floor is one goroutine of the
+// same engine.
+func BenchmarkAppendParallel(b *testing.B) {
+	for _, producers := range []int{1, 4, 16, 64} {
+		b.Run(fmt.Sprintf("producers=%d", producers), func(b *testing.B) {
+			many, one := newAppending(b, 1024, warmlog.Options{}), newAppending(b, 1024, warmlog.Options{})
+			compare(b, func(n int) {
+				var group sync.WaitGroup
+				for range producers {
+					group.Go(func() { many.plain(n/producers + 1) })
+				}
+				group.Wait()
+			}, yard{"one-producer", one.plain})
+		})
+	}
+}
+
+func (a *appending) plain(n int) {
+	for range n {
+		_, err := a.store.Append(context.Background(), a.msg)
+		check(a.b, err)
+	}
+}
+
+// BenchmarkAppendFlushed waits for the disk each time; the floor writes and syncs 4 KiB.
+func BenchmarkAppendFlushed(b *testing.B) {
+	for _, writers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			a := newAppending(b, 1024, warmlog.Options{Durability: warmlog.Flushed})
+			f := newAppendFloor(b, 1024)
+			b.Cleanup(f.close)
+			compare(b, func(n int) {
+				var group sync.WaitGroup
+				for range writers {
+					group.Go(func() { a.plain(n/writers + 1) })
+				}
+				group.Wait()
+			}, yard{"fdatasync", f.group})
+		})
+	}
+}
+
+// BenchmarkAppendAsync keeps a thousand flushed messages in flight.
+func BenchmarkAppendAsync(b *testing.B) {
+	a := newAppending(b, 1024, warmlog.Options{Durability: warmlog.Flushed})
+	f := newAppendFloor(b, 1024)
+	b.Cleanup(f.close)
+	compare(b, func(n int) {
+		flight := make(chan struct{}, 1000)
+		for range n {
+			flight <- struct{}{}
+			a.store.AppendAsync(a.msg, warmlog.StoreDefault, func(_ warmlog.Appended, err error) {
+				if err != nil {
+					b.Error(err)
+				}
+				<-flight
+			})
+		}
+		for range cap(flight) {
+			flight <- struct{}{}
+		}
+	}, yard{"buffer", f.buffer})
+}
