@@ -154,15 +154,15 @@ func (d *delivery) step() bool {
 	end, err := from, error(nil)
 	d.store.w.index.mu.Lock()
 	fault := getmessage.Guard(func() { end, err = d.read(from, to) })
-	d.store.w.index.mu.Unlock()
 	d.give()
+	d.pos.Store(end)
+	d.store.w.index.mu.Unlock()
 	for i, q := range d.touched {
 		d.touched[i] = nil
 		_, high, _ := q.Bounds(context.Background())
 		d.store.options.Visible(q.Topic(), q.ID(), high)
 	}
 	d.touched = d.touched[:0]
-	d.pos.Store(end)
 	d.tell()
 	if err = errors.Join(fault, err); err != nil {
 		d.store.w.fail(fmt.Errorf("dispatch at %d: %w", end, err))

@@ -14,6 +14,8 @@ import (
 // indexer gives records to the key index. Dispatch goes on when that fails: a checkpoint then
 // catches up, and there is none before.
 type indexer struct {
+	// mu is held during each step of the delivery: who holds it sees what was delivered up to
+	// one position.
 	mu sync.Mutex
 	w  *keyindex.Writer
 	// behind is the physical offset from which on records were not taken; -1 if all were.

@@ -159,6 +159,9 @@ func (s *Store) readTail(ctx context.Context) error {
 	}
 	if st, ok := s.believed(); ok {
 		from, sealed = st.Dispatched, max(sealed, st.Durable)
+		if err := s.expectEnds(st.Dispatched); err != nil {
+			return err
+		}
 	}
 	s.scanned = from
 	t := tail{Store: s, ctx: ctx, from: from, sealed: sealed}

@@ -258,8 +258,11 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	w.checkpointMu.Lock()
 	defer w.checkpointMu.Unlock()
 	// What was delivered below pos is in the queues: flushing them takes all of it.
+	w.index.mu.Lock()
 	pos := w.dispatch.pos.Load()
 	lastTime, lastPos := w.dispatch.lastTime.Load(), w.dispatch.lastPos.Load()
+	ends := s.queueEnds(pos)
+	w.index.mu.Unlock()
 	if err := s.flushQueues(); err != nil {
 		return err
 	}
@@ -277,6 +280,9 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 		return err
 	}
 	s.checkpoint = c
+	if err := replaceFile(s.paths.QueueEnds(), s.paths.Temp(), ends); err != nil {
+		return err
+	}
 	mode := layout.Written
 	if w.durability == Flushed {
 		mode = layout.Flushed

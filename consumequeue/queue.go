@@ -53,7 +53,10 @@ type Queue struct {
 	headFilled int64
 	// unflushed says that there are entries that [Queue.Flush] has to write. Guarded by mu.
 	unflushed bool
-	next      next
+	// expected is where the queue ended, as somebody remembers who cannot see its files.
+	// Guarded by mu.
+	expected int64
+	next     next
 
 	// seenFrom and seenTo are the offsets of the first message that a scan of the log saw,
 	// and behind the last one. -1: none. Guarded by mu.
@@ -148,6 +151,12 @@ func (q *Queue) findLocked(ctx context.Context, known *bounds, logMin int64) (ne
 		if next.max, err = q.findMax(ctx, q.state.Load(), q.log.Scanned()); err != nil {
 			return next, false, err
 		}
+		if next.max < q.expected { // files were lost, or cut
+			_, from := q.soundBelow(q.state.Load(), next.max, q.state.Load().low())
+			if next.max, err = q.endFrom(ctx, q.expected, from, q.log.Scanned()); err != nil {
+				return next, false, err
+			}
+		}
 	}
 	st := q.state.Load()
 	r := q.reader(st)
@@ -199,6 +208,25 @@ func (q *Queue) Read(off, n int64, buf []byte) ([]byte, error) {
 		n = min(n, next-off)
 	}
 	return st.files.read(off, n, buf)
+}
+
+// Expect says where the queue ended when its files were whole. It is called before the first
+// use.
+func (q *Queue) Expect(end int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.expected = end
+}
+
+// End returns the offset behind the last message, as far as it is known without a look at the
+// files.
+func (q *Queue) End() (end int64, ok bool) {
+	if b := q.minMax.Load(); b != nil {
+		return b.max, true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.expected, q.expected > 0
 }
 
 // Known returns the first offset, at or above off, that a file or memory has a place for;

@@ -19,10 +19,11 @@ func (s Store) Checkpoint() string        { return s.in("checkpoint") }
 func (s Store) Abort() string             { return s.in("abort") }
 func (s Store) Lock() string              { return s.in("lock") }
 
-func (s Store) State() string   { return s.in("warmlog/state") }
-func (s Store) Deleted() string { return s.in("warmlog/deleted") }
-func (s Store) Temp() string    { return s.in("warmlog/temp") }
-func (s Store) Aside() string   { return s.in("warmlog/aside") }
+func (s Store) State() string     { return s.in("warmlog/state") }
+func (s Store) QueueEnds() string { return s.in("warmlog/queues") }
+func (s Store) Deleted() string   { return s.in("warmlog/deleted") }
+func (s Store) Temp() string      { return s.in("warmlog/temp") }
+func (s Store) Aside() string     { return s.in("warmlog/aside") }
 
 func (s Store) in(name string) string { return filepath.Join(string(s), name) }
 
