@@ -25,8 +25,9 @@ type delivery struct {
 
 	mu    sync.Mutex
 	dirty []*consumequeue.Queue // have entries that are only in memory; guarded by mu
-	// reached is closed, and made anew, when pos was moved while somebody waits. Guarded by mu.
-	reached chan struct{}
+	// progress is closed, and forgotten, when something was done or failed while somebody
+	// waits. Guarded by mu.
+	progress chan struct{}
 	// clear are queues that were deleted, in the order of the log. Guarded by mu.
 	clear []clearing
 
@@ -66,31 +67,6 @@ func (d *delivery) nextClear(to int64) (pos int64, due *clearing) {
 		return first.pos, &first
 	}
 	return min(to, first.pos), nil
-}
-
-// waitDeleted returns when no clearing is left that was asked for before.
-func (d *delivery) waitDeleted(ctx context.Context) error {
-	for {
-		d.mu.Lock()
-		if len(d.clear) == 0 {
-			d.mu.Unlock()
-			return nil
-		}
-		if d.reached == nil {
-			d.reached = make(chan struct{})
-		}
-		reached := d.reached
-		d.mu.Unlock()
-		d.moved()
-		if err := d.store.w.failure(); err != nil {
-			return err
-		}
-		select {
-		case <-reached:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 func newDelivery(s *Store, from int64) *delivery {
@@ -166,6 +142,7 @@ func (d *delivery) step() bool {
 	d.tell()
 	if err = errors.Join(fault, err); err != nil {
 		d.store.w.fail(fmt.Errorf("dispatch at %d: %w", end, err))
+		d.tell()
 		return false
 	}
 	return true
@@ -185,35 +162,46 @@ func (d *delivery) clearQueues(c *clearing) bool {
 	return true
 }
 
-// tell wakes who waits for pos.
+// tell wakes who waits.
 func (d *delivery) tell() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.reached != nil {
-		close(d.reached)
-		d.reached = nil
+	if d.progress != nil {
+		close(d.progress)
+		d.progress = nil
 	}
 }
 
 // wait returns when everything below a visible physical offset was delivered.
 func (d *delivery) wait(ctx context.Context, to int64) error {
+	return d.until(ctx, func() bool { return d.pos.Load() >= to })
+}
+
+// waitDeleted returns when no clearing is left that was asked for before.
+func (d *delivery) waitDeleted(ctx context.Context) error {
+	return d.until(ctx, func() bool { return len(d.clear) == 0 })
+}
+
+// until returns when the delivery has come so far that reached, which is asked with mu held,
+// is true.
+func (d *delivery) until(ctx context.Context, reached func() bool) error {
 	for {
 		d.mu.Lock()
-		if d.pos.Load() >= to {
+		if reached() {
 			d.mu.Unlock()
 			return nil
 		}
-		if d.reached == nil {
-			d.reached = make(chan struct{})
+		if d.progress == nil {
+			d.progress = make(chan struct{})
 		}
-		reached := d.reached
+		progress := d.progress
 		d.mu.Unlock()
 		d.moved()
 		if err := d.store.w.failure(); err != nil {
 			return err
 		}
 		select {
-		case <-reached:
+		case <-progress:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
