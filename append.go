@@ -93,7 +93,8 @@ func (s *Store) AppendAll(ctx context.Context, ms []*message.Message, d Durabili
 }
 
 // AppendAsync appends a message and calls done when it has a durability, or with the error.
-// It waits for no disk, so that one producer keeps thousands of messages in flight.
+// It waits for no disk, so that one producer keeps thousands of messages in flight, as long as
+// those in flight take less than 64 MiB.
 //
 // What need not be waited for (a refusal, and in a Written store a Written message) is told by
 // this goroutine before AppendAsync returns; what is flushed is told by a goroutine of the
@@ -105,8 +106,12 @@ func (s *Store) AppendAsync(m *message.Message, d Durability, done func(Appended
 	err := s.enter()
 	if err == nil {
 		if err = s.place(context.Background(), b, m); err == nil && s.w.flushes(d) {
-			s.w.acks.add(ack{b.end(), b.result(0), done}) // before Close takes what waits
+			end := b.end()
+			many := s.w.acks.add(ack{end, b.result(0), done}) // before Close takes what waits
 			s.w.using.RUnlock()
+			if many { // what fails is told by done
+				_ = s.w.appender.Commit(context.Background(), end)
+			}
 			return
 		}
 		s.w.using.RUnlock()
@@ -164,6 +169,9 @@ func (s *Store) enter() error {
 
 // place puts messages into the log. The caller has entered.
 func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Message) error {
+	if err := s.w.failure(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, err) // nobody would see the message
+	}
 	if s.w.full.Load() {
 		return fmt.Errorf("%w: the disk is fuller than %d %%", ErrNoSpace, s.options.Retention.RefuseAbove)
 	}
@@ -262,12 +270,16 @@ type ack struct {
 type acks struct {
 	mu      sync.Mutex
 	waiting []ack // in the order they were added; guarded by mu
+	bytes   int64 // of their records; guarded by mu
 	wake    chan struct{}
 }
 
-func (a *acks) add(one ack) {
+// add reports whether so much waits that the producer has to wait, too.
+func (a *acks) add(one ack) (many bool) {
 	a.mu.Lock()
 	a.waiting = append(a.waiting, one)
+	a.bytes += int64(one.at.Size)
+	many = a.bytes > mostWaiting
 	first := len(a.waiting) == 1
 	a.mu.Unlock()
 	if first {
@@ -276,7 +288,11 @@ func (a *acks) add(one ack) {
 		default:
 		}
 	}
+	return many
 }
+
+// mostWaiting bounds the bytes that wait to be flushed.
+const mostWaiting = 64 << 20
 
 // run commits and calls back until ctx ends.
 func (a *acks) run(ctx context.Context, w *writer) {
@@ -296,7 +312,7 @@ func (a *acks) settle(w *writer) {
 	for {
 		a.mu.Lock()
 		waiting := a.waiting
-		a.waiting = nil
+		a.waiting, a.bytes = nil, 0
 		a.mu.Unlock()
 		if len(waiting) == 0 {
 			return

@@ -14,7 +14,7 @@ var planted = []struct{ bug, test, rounds string }{
 	{"publish-early", "TestCrashReaderOfTheEnd/durability_1", "1"},
 	{"plain-store-toucher", "TestCrashReaderOfTheEnd/durability_1", "1"},
 	{"ignore-sync-error", "TestCrashFailingCalls/fdatasync_EIO", "4"},
-	{"sync-after-failure", "TestCrashFailingCalls/pwrite64_EIO", "20"},
+	{"sync-after-failure", "TestCrashFailingCalls/pwrite64_EIO", "8"},
 	{"no-tail-cut", "TestCrashTailStaysCut", "1"},
 	{"no-tail-rewrite", "TestCrashTailIsWrittenAgain", "1"},
 }

@@ -14,6 +14,9 @@ var (
 	// ErrUnsupported says that the store uses something that this engine does not have.
 	ErrUnsupported = layout.ErrUnsupported
 
+	// ErrInUse says that another process, or another store of this one, writes the store.
+	ErrInUse = layout.ErrLocked
+
 	// ErrDamaged says that stored bytes are not what the format says. The error is a
 	// *message.DamageError, with file and offset, or wraps one.
 	ErrDamaged = message.ErrDamaged

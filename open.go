@@ -158,7 +158,7 @@ func (s *Store) readTail(ctx context.Context) error {
 		sealed = last.Base
 	}
 	if st, ok := s.believed(); ok {
-		from, sealed = st.Dispatched, max(sealed, st.Durable)
+		from, sealed = st.Dispatched, st.Durable
 		if err := s.expectEnds(st.Dispatched); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/warmlog/warmlog/commitlog"
@@ -40,6 +41,7 @@ type writer struct {
 
 	checkpointMu sync.Mutex // one checkpoint at a time
 	unsynced     []string   // queue files and directories; guarded by checkpointMu
+	notSynced    error      // why there will be no checkpoint any more; guarded by checkpointMu
 }
 
 // claim makes a store this process's to write.
@@ -140,7 +142,10 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	w.dispatch.lastTime.Store(s.newest)
 	w.dispatch.lastPos.Store(s.lastRecord.Load())
 	if err = s.adoptQueues(ctx); err == nil {
-		err = s.Checkpoint(ctx)
+		if err = s.Checkpoint(ctx); errors.Is(err, syscall.ENOSPC) {
+			s.note("opened without a checkpoint: %v", err) // reads and deletions are what is needed now
+			err = nil
+		}
 	}
 	if err == nil {
 		err = layout.CreateAbort(s.paths.Abort())
@@ -257,6 +262,9 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	}
 	w.checkpointMu.Lock()
 	defer w.checkpointMu.Unlock()
+	if w.notSynced != nil {
+		return fmt.Errorf("no checkpoint since a sync failed: %w", w.notSynced)
+	}
 	// What was delivered below pos is in the queues: flushing them takes all of it.
 	w.index.mu.Lock()
 	pos := w.dispatch.pos.Load()
@@ -310,6 +318,8 @@ func (s *Store) flushQueues() error {
 		}
 	}
 	if err := syncPaths(string(s.paths), w.unsynced); err != nil {
+		// The kernel tells a failure once: a later success would prove nothing.
+		w.notSynced = err
 		return err
 	}
 	w.unsynced = w.unsynced[:0]

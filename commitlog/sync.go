@@ -57,7 +57,7 @@ func (a *Appender) Durable() int64 { return a.sync.durable.Load() }
 // in the log all the same, and may come to the disk.
 func (a *Appender) Commit(ctx context.Context, to int64) error {
 	for a.sync.durable.Load() < to {
-		if err := a.Failed(); err != nil {
+		if err := a.Failed(); err != nil && !planted.SyncAfterFailure {
 			return err
 		}
 		a.sync.mu.Lock()

@@ -132,7 +132,9 @@ func (q *Queue) write(f *files, off int64, entries []byte) (*files, error) {
 	size := f.per * EntrySize
 	st, err := file.Stat()
 	if err == nil && st.Size() != size {
-		err = file.Truncate(size)
+		if err = file.Truncate(size); err != nil && st.Size() == 0 {
+			_ = os.Remove(path) // a file of no size would be named as damage
+		}
 	}
 	if err != nil {
 		return f, err

@@ -43,9 +43,12 @@ func (v *View) CheckAt(pos int64) error {
 }
 
 // Torn reports whether the record may be one of which not every byte was written: it has
-// zero bytes in its topic or properties, where no checksum covers them. A producer's
-// property may have some too.
+// zero bytes in its topic or properties, where no checksum covers them. What another engine
+// wrote may have some there too.
 func (v *View) Torn() bool {
+	if _, ok := v.propCRC(); ok {
+		return false // covered: see Check
+	}
 	return bytes.IndexByte(v.Topic(), 0) >= 0 || bytes.IndexByte(v.Properties(), 0) >= 0
 }
 

@@ -375,6 +375,7 @@ func TestValidate(t *testing.T) {
 		"queue below 0":        {func(m *message.Message) { m.QueueID = -1 }, "-1"},
 		"absurd queue":         {func(m *message.Message) { m.QueueID = math.MaxInt32 }, "2147483647"},
 		"separator in a value": {func(m *message.Message) { m.Tags = "a\x02b" }, "separator"},
+		"zero in a value":      {func(m *message.Message) { m.Properties = []message.Property{{Name: "a", Value: "b\x00c"}} }, "zero"},
 		"separator in a name":  {func(m *message.Message) { m.Properties = []message.Property{{Name: "a\x01", Value: "b"}} }, "separator"},
 		"no name":              {func(m *message.Message) { m.Properties = []message.Property{{Value: "b"}} }, "no name"},
 		"the store's checksum": {func(m *message.Message) {

@@ -16,8 +16,8 @@ const MaxQueueID = 1<<20 - 1
 
 // Validate reports everything for which a message cannot be stored, in one error that is
 // an [ErrInvalid]: topic empty, not UTF-8, longer than [MaxTopic] bytes or with a path in
-// it; queue id below 0 or over [MaxQueueID]; properties without a name, with a separator,
-// with a name that the store assigns (the checksum's, a further queue's offsets), or that take more than [MaxProperties] bytes; a record that would not fit 31 bits. withCRC
+// it; queue id below 0 or over [MaxQueueID]; properties without a name, with a separator or
+// zero byte (which a record that was not written to its end has there, see [View.Torn]), with a name that the store assigns (the checksum's, a further queue's offsets), or that take more than [MaxProperties] bytes; a record that would not fit 31 bits. withCRC
 // is whether a whole-record checksum will be added.
 func (m *Message) Validate(withCRC bool) error {
 	var faults []error
@@ -41,8 +41,8 @@ func (m *Message) Validate(withCRC bool) error {
 		if name == PropCRC || name == PropMultiQueueOffs {
 			fault("property %q is the store's to assign", name)
 		}
-		if name == "" || strings.ContainsAny(name, "\x01\x02") || strings.ContainsAny(value, "\x01\x02") {
-			fault("property %q=%q has no name or holds a separator", name, value)
+		if name == "" || strings.ContainsAny(name, "\x00\x01\x02") || strings.ContainsAny(value, "\x00\x01\x02") {
+			fault("property %q=%q has no name or holds a separator or zero byte", name, value)
 		}
 	}
 	if m.Keys != "" {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -25,7 +26,11 @@ func SyncDir(dir string) error {
 // CreateAbort marks a store as one that is being written, with this process's id, as
 // RocketMQ 5 does.
 func CreateAbort(path string) error {
-	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+	err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o644)
+	if errors.Is(err, syscall.ENOSPC) {
+		_, err = os.Stat(path) // an empty one says the same, as RocketMQ 4's does
+	}
+	if err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
