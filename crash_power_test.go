@@ -12,11 +12,6 @@ import (
 	"time"
 )
 
-// holesStay says that recovery takes what lies behind a hole in the log for damaged and goes
-// on behind it, where a segment behind the hole begins with a sound record, even above the
-// durable position. Tests in which pages come to the disk in another order are skipped then.
-const holesStay = true
-
 // The power is cut while a child appends, at several moments. What was acknowledged as
 // flushed before is there, nothing is torn, and no queue has a gap; also when the child was
 // killed before, and what it left was continued by another.
@@ -31,9 +26,6 @@ func TestCrashPowerCut(t *testing.T) {
 		{"written, written back in any order", false, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if holesStay && row.anyhow && !row.flushed {
-				t.Skip("what lies behind a hole above the durable position is not cut off")
-			}
 			rng := chance(t)
 			d := newDisk(t, 192)
 			p := plan{Dir: filepath.Join(d.dir, "store"), Flushed: row.flushed, Pause: 500}

@@ -49,8 +49,12 @@ func (s *Store) recoverEnd(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.abort.Exists && s.w.known && s.w.state.Last().Mode == layout.Flushed {
-		return s.rewriteTail(s.w.state.Last().Durable, end)
+	switch last := s.w.state.Last(); {
+	case !s.abort.Exists:
+	case s.w.known && last.Mode == layout.Flushed:
+		return s.rewriteTail(last.Durable, end)
+	case s.w.stateLost: // nobody knows which mode it was, and from where on
+		return s.rewriteTail(s.scanned, end)
 	}
 	return layout.SyncDir(s.paths.CommitLog())
 }
@@ -212,33 +216,46 @@ func zero(f *os.File, at, n int64) error {
 	return nil
 }
 
-// rewriteTail writes the bytes above the durable position again and syncs them. After a
-// sync that failed the kernel may hold pages for clean that are not on disk, so that a sync
-// alone would prove nothing.
+// rewriteTail writes the log above the durable position again, into new files, and syncs
+// them. After a sync that failed the kernel may hold pages for clean that are not on disk, and
+// a file system may know extents as never written that were: neither another sync nor writing
+// the same place again would prove anything.
 func (s *Store) rewriteTail(from, end int64) error {
-	buf := make([]byte, piece)
 	for _, seg := range s.log.Segments() {
 		if planted.NoTailRewrite || seg.End() <= from || seg.Base >= end {
 			continue
 		}
-		f, err := os.OpenFile(seg.Path(), os.O_RDWR, 0)
-		if err != nil {
+		if err := s.rewriteSegment(seg, min(seg.Size, end-seg.Base)); err != nil {
 			return err
 		}
-		for at, to := max(0, from-seg.Base), min(seg.Size, end-seg.Base); at < to && err == nil; {
-			n := 0
-			if n, err = f.ReadAt(buf[:min(piece, to-at)], at); err == nil {
-				_, err = f.WriteAt(buf[:n], at)
-			}
-			at += int64(n)
-		}
-		if err == nil {
-			err = f.Sync()
-		}
-		f.Close()
-		if err != nil {
-			return err
-		}
+		s.log.Replaced(seg)
 	}
 	return layout.SyncDir(s.paths.CommitLog())
+}
+
+// rewriteSegment replaces a segment by a file with the same first n bytes and zeros behind.
+func (s *Store) rewriteSegment(seg *commitlog.Segment, n int64) error {
+	from, err := os.Open(seg.Path())
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	name := filepath.Join(s.paths.Temp(), filepath.Base(seg.Path()))
+	to, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, io.NewSectionReader(from, 0, n))
+	if err == nil {
+		err = to.Truncate(seg.Size)
+	}
+	if err == nil {
+		err = to.Sync()
+	}
+	err = errors.Join(err, to.Close())
+	if err != nil {
+		_ = os.Remove(name)
+		return err
+	}
+	return os.Rename(name, seg.Path())
 }

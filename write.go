@@ -21,6 +21,7 @@ type writer struct {
 	lock       *layout.Lock
 	state      *layout.StateFile
 	known      bool // the state was there, and is sound
+	stateLost  bool // it was damaged
 	cut        bool // something lay behind the end of the log
 
 	appender *commitlog.Appender
@@ -54,7 +55,7 @@ func claim(paths layout.Store, o Options) (*writer, error) {
 	w.state, w.known, err = layout.OpenState(paths.State())
 	if errors.Is(err, ErrDamaged) {
 		o.Logger.Warn("the state of the store is begun anew", "error", err)
-		err = nil
+		w.stateLost, err = true, nil
 	}
 	if err == nil {
 		err = os.MkdirAll(paths.CommitLog(), 0o755)

@@ -1,5 +1,7 @@
 package commitlog
 
+import "slices"
+
 // SetSegmentSize says how large the segments of a log without any will be.
 func (l *Log) SetSegmentSize(n int64) { l.options.SegmentSize = n }
 
@@ -20,6 +22,21 @@ func (l *Log) DropAbove(off int64) {
 	for _, s := range dropped {
 		s.slot.Close()
 	}
+}
+
+// Replaced says that a segment's file is another one now, with the same records: who reads it
+// from now on opens that.
+func (l *Log) Replaced(old *Segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := slices.Clone(l.Segments())
+	for i, s := range next {
+		if s == old {
+			next[i] = l.newSegment(found{s.Base, s.Size, s.Path()})
+		}
+	}
+	l.publish(next)
+	old.slot.Close()
 }
 
 // Refresh lists the directory again, for a log that another process writes: segments that

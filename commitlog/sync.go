@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -111,7 +112,7 @@ func (a *Appender) lead() error {
 	names := false
 	for _, w := range dirty {
 		if err := syncData(w.file); err != nil && !planted.IgnoreSyncError {
-			return a.fail(err)
+			return a.fail(fmt.Errorf("sync %s: %w", w.seg.Path(), err))
 		}
 		names = names || !w.named
 		w.named = true
