@@ -79,12 +79,12 @@ func (a *app) command() *cobra.Command {
 		Short: "Look into a message store in RocketMQ's formats, or write one",
 		Long: `warmlog opens a store that RocketMQ 4.9 to 5.5 or warmlog wrote: it shows messages, answers
 pulls and queries as a broker would, and checks everything, without changing it. Only append
-writes to a store; demo writes to one of its own.`,
+and repair write to a store; demo writes to one of its own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print everything as JSON, one object a line")
-	root.AddCommand(a.cat(), a.get(), a.find(), a.inspect(), a.verify(), a.append(), a.demo())
+	root.AddCommand(a.cat(), a.get(), a.find(), a.inspect(), a.verify(), a.append(), a.repair(), a.demo())
 	return root
 }
 
