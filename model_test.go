@@ -3,6 +3,7 @@ package warmlog_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,6 +91,9 @@ func (m *storeModel) min(q queueID) int64 {
 // The store and a plain model of it are driven through the same life, and must agree all
 // the time.
 func TestModel(t *testing.T) {
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		must(t, f.Value.Set("30")) // each syncs a lot; -rapid.checks=400 for a long run
+	}
 	ctx := context.Background()
 	base := t.TempDir()
 	runs := 0
