@@ -61,12 +61,7 @@ func (s *Store) Append(ctx context.Context, m *message.Message) (Appended, error
 func (s *Store) AppendWith(ctx context.Context, m *message.Message, d Durability) (Appended, error) {
 	b := batches.Get().(*appendBatch)
 	defer b.giveBack()
-	if err := s.enter(); err != nil {
-		return Appended{}, err
-	}
-	err := s.place(ctx, b, m)
-	s.w.using.RUnlock()
-	if err != nil {
+	if err := s.put(ctx, b, nil, m); err != nil {
 		return Appended{}, err
 	}
 	return b.result(0), s.settle(ctx, b.end(), d)
@@ -77,12 +72,7 @@ func (s *Store) AppendWith(ctx context.Context, m *message.Message, d Durability
 func (s *Store) AppendAll(ctx context.Context, ms []*message.Message, d Durability) ([]Appended, error) {
 	b := batches.Get().(*appendBatch)
 	defer b.giveBack()
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	err := s.place(ctx, b, ms...)
-	s.w.using.RUnlock()
-	if err != nil || len(ms) == 0 {
+	if err := s.put(ctx, b, nil, ms...); err != nil || len(ms) == 0 {
 		return nil, err
 	}
 	all := make([]Appended, len(ms))
@@ -103,24 +93,20 @@ func (s *Store) AppendAll(ctx context.Context, ms []*message.Message, d Durabili
 func (s *Store) AppendAsync(m *message.Message, d Durability, done func(Appended, error)) {
 	b := batches.Get().(*appendBatch)
 	defer b.giveBack()
-	err := s.enter()
-	if err == nil {
-		if err = s.place(context.Background(), b, m); err == nil && s.w.flushes(d) {
-			end := b.end()
-			many := s.w.acks.add(ack{end, b.result(0), done}) // before Close takes what waits
-			s.w.using.RUnlock()
-			if many { // what fails is told by done
-				_ = s.w.appender.Commit(context.Background(), end)
-			}
-			return
+	waits, many := false, false
+	err := s.put(context.Background(), b, func() { // before Close takes what waits
+		if waits = s.w.flushes(d); waits {
+			many = s.w.acks.add(ack{b.end(), b.result(0), done})
 		}
-		s.w.using.RUnlock()
-	}
-	if err != nil {
+	}, m)
+	switch {
+	case err != nil:
 		done(Appended{}, err)
-		return
+	case !waits:
+		done(b.result(0), nil)
+	case many: // what fails is told by done
+		_ = s.w.appender.Commit(context.Background(), b.end())
 	}
-	done(b.result(0), nil)
 }
 
 // appendBatch are messages on their way into the log.
@@ -165,6 +151,19 @@ func (s *Store) enter() error {
 		return ErrClosed
 	}
 	return nil
+}
+
+// put places messages and calls then, if not nil, before a Close can begin to end the store.
+func (s *Store) put(ctx context.Context, b *appendBatch, then func(), ms ...*message.Message) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.w.using.RUnlock() // also while a panic passes through: the clock's
+	err := s.place(ctx, b, ms...)
+	if err == nil && then != nil {
+		then()
+	}
+	return err
 }
 
 // place puts messages into the log. The caller has entered.
