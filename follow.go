@@ -13,6 +13,9 @@ const relist = time.Second
 // follow takes what was written to the log since it was last read, and reports whether
 // there was something. While another goroutine does so, it waits for nothing.
 func (s *Store) follow(ctx context.Context) (grew bool, err error) {
+	if s.w != nil {
+		return false, nil // this store's own dispatch does that
+	}
 	if !s.followMu.TryLock() {
 		return false, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/warmlog/warmlog"
@@ -123,4 +124,43 @@ func TestCase05QueuesThatWereCut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who searches or looks while others append disturbs nobody: each message is dispatched once.
+func TestFindWhileAppending(t *testing.T) {
+	ctx := context.Background()
+	s := create(t, t.TempDir(), warmlog.Options{})
+	var looking sync.WaitGroup
+	stop := make(chan struct{})
+	looking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_, err := s.FindByKey(ctx, warmlog.KeyQuery{Topic: "orders", Key: "none"})
+			must(t, err)
+			_, err = s.Inspect(ctx)
+			must(t, err)
+			s.Stats()
+		}
+	})
+	var appending sync.WaitGroup
+	const producers, each = 4, 500
+	for id := range int32(producers) {
+		appending.Go(func() {
+			for n := range int64(each) {
+				_, err := s.Append(ctx, storetest.Message("orders", id, n, 100))
+				must(t, err)
+			}
+		})
+	}
+	appending.Wait()
+	close(stop)
+	looking.Wait()
+	for id := range int32(producers) {
+		wholeQueue(t, s, "orders", id, each)
+	}
+	must(t, s.Close())
 }

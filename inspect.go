@@ -73,8 +73,11 @@ func (s *Store) Inspect(ctx context.Context) (*Info, error) {
 	if _, err := s.follow(ctx); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	checkpoint := s.checkpoint
+	s.mu.Unlock()
 	i := &Info{Dir: string(s.paths), SegmentSize: s.log.SegmentSize(), QueueSize: s.queueSize,
-		Checkpoint: s.checkpoint, Clean: !s.abort.Exists, PID: s.abort.PID, Notes: s.Notes()}
+		Checkpoint: checkpoint, Clean: !s.abort.Exists, PID: s.abort.PID, Notes: s.Notes()}
 	i.MinOffset, i.MaxOffset = s.Bounds()
 	i.Cut = s.cut()
 	held, pid, err := layout.Holder(s.paths.Lock())

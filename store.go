@@ -31,10 +31,12 @@ type Store struct {
 	threshold *pagecache.Threshold
 	reader    *getmessage.Reader
 
-	checkpoint layout.Checkpoint // as it was when the store was opened
-	abort      layout.Abort      // likewise
-	scanned    int64             // from this physical offset on, every record was dispatched
-	lost       stretches         // of what was scanned by Open
+	// checkpoint is that of the files when the store was opened, or the one written last.
+	// Stored under mu and, while the store is open for writing, checkpointMu.
+	checkpoint layout.Checkpoint
+	abort      layout.Abort // likewise
+	scanned    int64        // from this physical offset on, every record was dispatched
+	lost       stretches    // of what was scanned by Open
 	// disorder is the most, in ms, by which a store time fell below an earlier one in what
 	// was scanned.
 	disorder atomic.Int64
@@ -73,9 +75,6 @@ func (s *Store) Get(ctx context.Context, req *getmessage.Request, b *getmessage.
 	}
 	switch b.Status {
 	case getmessage.OffsetOverflowOne, getmessage.OffsetOverflowBadly, getmessage.NoMessageInQueue:
-		if s.w != nil {
-			return nil // this store knows of every message
-		}
 		if grew, err := s.follow(ctx); err != nil || !grew {
 			return err
 		}

@@ -288,7 +288,9 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	if err := layout.WriteCheckpoint(s.paths.Checkpoint(), c); err != nil {
 		return err
 	}
+	s.mu.Lock()
 	s.checkpoint = c
+	s.mu.Unlock()
 	if err := replaceFile(s.paths.QueueEnds(), s.paths.Temp(), ends); err != nil {
 		return err
 	}
