@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/warmlog/warmlog"
+	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/storetest"
 	"github.com/warmlog/warmlog/keyindex"
 )
@@ -143,5 +144,34 @@ func TestAppendAfterAKill(t *testing.T) {
 	must(t, s.Close())
 	if _, damage := verify(t, dir); len(damage) > 0 {
 		t.Error(damage)
+	}
+}
+
+// RocketMQ's checkpoint says what is on disk, also after a run that appended nothing.
+func TestCheckpointOfAnIdleRun(t *testing.T) {
+	dir := t.TempDir()
+	read := func() layout.Checkpoint {
+		c, err := layout.ReadCheckpoint(filepath.Join(dir, "checkpoint"))
+		must(t, err)
+		return c
+	}
+	s := create(t, dir, warmlog.Options{})
+	putMessages(t, s, "orders", 0, 0, 50)
+	must(t, s.Close())
+	first := read()
+	if first.LogicsTime == 0 || first.LogicsOffset == 0 || first.PhysicTime != first.LogicsTime {
+		t.Errorf("%+v", first)
+	}
+	for range 2 {
+		must(t, create(t, dir, warmlog.Options{}).Close())
+		if got := read(); got != first {
+			t.Errorf("an idle run: %+v, was %+v", got, first)
+		}
+	}
+	s = create(t, dir, warmlog.Options{})
+	putMessages(t, s, "orders", 0, 50, 1)
+	must(t, s.Close())
+	if got := read(); got.LogicsOffset <= first.LogicsOffset || got.LogicsTime < first.LogicsTime {
+		t.Errorf("one more message: %+v, was %+v", got, first)
 	}
 }

@@ -283,8 +283,12 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	}
 	c := s.checkpoint
 	c.IndexTime = w.index.w.FilledTime()
-	c.PhysicTime, c.LogicsTime, c.LogicsOffset = lastTime, lastTime, lastPos
-	c.ConfirmOffset, c.MasterFlushed = lastPos, 0
+	// Where this run has seen no record, what was noted before is still right, unless the log
+	// was cut below.
+	if lastTime > 0 || c.LogicsOffset >= pos {
+		c.PhysicTime, c.LogicsTime, c.LogicsOffset, c.ConfirmOffset = lastTime, lastTime, lastPos, lastPos
+	}
+	c.MasterFlushed = 0
 	if err := layout.WriteCheckpoint(s.paths.Checkpoint(), c); err != nil {
 		return err
 	}
