@@ -2,6 +2,7 @@ package warmlog
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/warmlog/warmlog/message"
@@ -68,7 +69,13 @@ func (s *Store) saw(v *message.View) {
 	stored := v.StoreTimestamp()
 	if stored >= s.newest {
 		s.newest = stored
-	} else if back := s.newest - stored; back > s.disorder.Load() {
+		return
+	}
+	back := s.newest - stored
+	if back < 0 { // a time that no clock has shown
+		back = math.MaxInt64
+	}
+	if back > s.disorder.Load() {
 		s.disorder.Store(back)
 	}
 }

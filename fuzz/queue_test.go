@@ -362,7 +362,11 @@ func checkTimesOf(t *testing.T, store *warmlog.Store, name queueName, messages [
 		}
 		for bound, want := range map[consumequeue.Bound]int64{consumequeue.Lower: lower, consumequeue.Upper: upper} {
 			if got, err := store.OffsetByTime(context.Background(), name.topic, name.id, at, bound); err != nil || got != want {
-				t.Fatalf("%v at %d ms, bound %d: %d, %v; want %d", name, at, bound, got, err, want)
+				var stored []int64
+				for _, m := range messages {
+					stored = append(stored, m.store)
+				}
+				t.Fatalf("%v at %d ms, bound %d: %d, %v; want %d of %d", name, at, bound, got, err, want, stored)
 			}
 		}
 	}
