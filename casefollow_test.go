@@ -64,6 +64,7 @@ func TestFollowAWriter(t *testing.T) {
 			s := build(t, o)
 			s.add("orders", 0, 50)
 			s.Flush()
+			must(t, os.WriteFile(s.Paths.Abort(), nil, 0o644)) // as long as it is written
 			var group sync.WaitGroup
 			var put [queues]atomic.Int64
 			var finished atomic.Bool

@@ -76,7 +76,13 @@ func (t *tail) read() (int64, error) {
 // unfinished reports whether a scan found a last record of which its writer may have
 // written a part only: it looks so, its queue does not know it, and nothing follows it.
 func (s *Store) unfinished(scan *commitlog.Scanner) bool {
-	return scan.View().Torn() && !s.filed(scan.View()) && !scan.Followed()
+	if !scan.View().Torn() {
+		return false
+	}
+	if !s.filed(scan.View()) && !scan.Followed() {
+		return true
+	}
+	return !scan.Again() // its last bytes may have come in since it was read
 }
 
 // filed reports whether a record is in its queue's file. One that was found behind damage

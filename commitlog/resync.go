@@ -72,6 +72,14 @@ func (s *Scanner) Followed() bool {
 	return s.Next() && ok // looking ahead moved the buffer
 }
 
+// Again reads the record that Next found once more from its file, and reports whether it is
+// still sound.
+func (s *Scanner) Again() bool {
+	s.buf, s.bufAt = s.buf[:0], s.at
+	s.Skip(s.at)
+	return s.Next()
+}
+
 // nextMagic returns where in b a record or blank could begin, four bytes before its
 // magic; -1 for nowhere.
 func nextMagic(b []byte) int {
