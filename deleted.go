@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/warmlog/warmlog/consumequeue"
-	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -112,33 +110,11 @@ func (d *deletions) add(path, temp string, list []deletion, logMin int64) error 
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(path, temp, b); err != nil {
+	if err := replaceFile(path, temp, bytesOnly(b)); err != nil {
 		return err
 	}
 	d.at.Store(&all)
 	return nil
-}
-
-// replaceFile makes a file's content another: the old one or the new one is there, whatever
-// happens.
-func replaceFile(path, temp string, b []byte) error {
-	name := filepath.Join(temp, filepath.Base(path))
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(name, path)
-	}
-	if err == nil {
-		err = layout.SyncDir(filepath.Dir(path))
-	}
-	return err
 }
 
 // DeleteTopic deletes all queues of a topic: their messages are gone, and a message that is

@@ -29,7 +29,7 @@ func (s *Store) queueEnds(dispatched int64) []byte {
 	be := binary.BigEndian
 	b := append([]byte(nil), endsMagic...)
 	b = be.AppendUint64(b, uint64(dispatched))
-	for _, q := range s.queues.All() {
+	for q := range s.queues.Each { // unsorted: dispatch waits meanwhile
 		end, ok := q.End()
 		if !ok || len(q.Topic()) > message.MaxTopic {
 			continue

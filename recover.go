@@ -141,16 +141,7 @@ func (s *Store) cutSegment(seg *commitlog.Segment, end int64) error {
 
 // asideName returns a name for bytes that lay at a physical offset.
 func (s *Store) asideName(off int64) (string, error) {
-	if err := os.MkdirAll(s.paths.Aside(), 0o755); err != nil {
-		return "", err
-	}
-	name := filepath.Join(s.paths.Aside(), fmt.Sprintf("%s-%d", layout.FileName(off), s.options.Clock().UnixMilli()))
-	for n := 1; ; n++ {
-		if _, err := os.Lstat(name); os.IsNotExist(err) {
-			return name, nil
-		}
-		name = fmt.Sprintf("%s-%d", name, n)
-	}
+	return freeName(s.paths.Aside(), fmt.Sprintf("%s-%d", layout.FileName(off), s.options.Clock().UnixMilli()))
 }
 
 // copyAside keeps bytes of a file that will be overwritten.
@@ -240,22 +231,10 @@ func (s *Store) rewriteSegment(seg *commitlog.Segment, n int64) error {
 		return err
 	}
 	defer from.Close()
-	name := filepath.Join(s.paths.Temp(), filepath.Base(seg.Path()))
-	to, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, io.NewSectionReader(from, 0, n))
-	if err == nil {
-		err = to.Truncate(seg.Size)
-	}
-	if err == nil {
-		err = to.Sync()
-	}
-	err = errors.Join(err, to.Close())
-	if err != nil {
-		_ = os.Remove(name)
-		return err
-	}
-	return os.Rename(name, seg.Path())
+	return replaceFile(seg.Path(), s.paths.Temp(), func(to *os.File) error {
+		if _, err := io.Copy(to, io.NewSectionReader(from, 0, n)); err != nil {
+			return err
+		}
+		return to.Truncate(seg.Size)
+	})
 }

@@ -115,10 +115,8 @@ func planRepair(ctx context.Context, dir string, o Options) (*Repaired, []*messa
 		seen[d.File] = true
 		r.Steps = append(r.Steps, RepairStep{what, d.File, d})
 	}
-	for _, line := range v.Told {
-		if strings.Contains(line, "behind the log") {
-			r.Steps = append(r.Steps, RepairStep{repairLeft, line, nil})
-		}
+	for _, line := range v.Behind {
+		r.Steps = append(r.Steps, RepairStep{repairLeft, line, nil})
 	}
 	return r, damage, nil
 }
@@ -136,9 +134,6 @@ func partOf(paths layout.Store, file string) string {
 // setAside moves damaged queue files and, if one of its files is damaged, the index into
 // warmlog/aside, and lets the next start read the whole log.
 func setAside(paths layout.Store, damage []*message.DamageError) error {
-	if err := os.MkdirAll(paths.Aside(), 0o755); err != nil {
-		return err
-	}
 	files := map[string]bool{}
 	for _, d := range damage {
 		switch partOf(paths, d.File) {
@@ -159,13 +154,9 @@ func setAside(paths layout.Store, damage []*message.DamageError) error {
 		if err != nil {
 			return err
 		}
-		name := strings.ReplaceAll(rel, string(filepath.Separator), "_")
-		to := filepath.Join(paths.Aside(), name)
-		for n := 1; ; n++ {
-			if _, err := os.Lstat(to); os.IsNotExist(err) {
-				break
-			}
-			to = filepath.Join(paths.Aside(), fmt.Sprintf("%s-%d", name, n))
+		to, err := freeName(paths.Aside(), strings.ReplaceAll(rel, string(filepath.Separator), "_"))
+		if err != nil {
+			return err
 		}
 		if err := os.Rename(file, to); err != nil && !os.IsNotExist(err) {
 			return err

@@ -25,6 +25,8 @@ type Verification struct {
 	Damage   int64 // disagreements, also those beyond what is reported
 	// Told is what is no damage but worth knowing, one line each.
 	Told []string
+	// Behind are those of Told that say what queues or index lack: the next writer adds it.
+	Behind []string
 }
 
 // Verify reads the whole log, all queue files and the index, and compares them. Each damage
@@ -137,6 +139,10 @@ func (v *verifier) tell(indexFiles int) {
 	told := func(format string, args ...any) {
 		v.result.Told = append(v.result.Told, fmt.Sprintf(format, args...))
 	}
+	behind := func(format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		v.result.Told, v.result.Behind = append(v.result.Told, line), append(v.result.Behind, line)
+	}
 	if cut := v.cut(); !errors.Is(cut, message.ErrMagic) {
 		told("tail: %v; recovery ends the log here, at physical offset %d", cut, v.Store.log.Max())
 	}
@@ -144,7 +150,7 @@ func (v *verifier) tell(indexFiles int) {
 		told("the last record, at %d, may be torn: queues and index disagree with it in %d places", v.lastRecord.Load(), v.torn)
 	}
 	if v.behind > 0 {
-		told("queues are behind the log by %d messages", v.behind)
+		behind("queues are behind the log by %d messages", v.behind)
 	}
 	if v.ahead > 0 {
 		told("queues are ahead of the log by %d entries, which recovery cuts", v.ahead)
@@ -153,7 +159,7 @@ func (v *verifier) tell(indexFiles int) {
 		told("%d records are of queues that were deleted and made again", v.old)
 	}
 	if n := v.result.Index.Behind; n > 0 {
-		told("the index is behind the log by %d keys", n)
+		behind("the index is behind the log by %d keys", n)
 	}
 	if n := v.result.Index.Ahead; n > 0 {
 		told("the index is ahead of the log by %d keys, which recovery cuts", n)

@@ -123,14 +123,10 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	if err := s.recoverEnd(ctx); err != nil {
 		return err
 	}
-	mode := layout.Written
-	if w.durability == Flushed {
-		mode = layout.Flushed
-	}
 	var err error
 	end := s.log.Max()
 	w.appender, err = s.log.OpenAppender(end, max(s.newest, s.checkpoint.PhysicTime), commitlog.AppendOptions{
-		Mode: mode, Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Clock: millis(s.options.Clock),
+		Mode: w.mode(), Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Clock: millis(s.options.Clock),
 	})
 	if err != nil {
 		return err
@@ -181,6 +177,14 @@ func (s *Store) adoptQueues(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// mode is how the log is written.
+func (w *writer) mode() layout.Mode {
+	if w.durability == Flushed {
+		return layout.Flushed
+	}
+	return layout.Written
 }
 
 // flushes reports whether an append waits for the disk.
@@ -295,14 +299,10 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	s.mu.Lock()
 	s.checkpoint = c
 	s.mu.Unlock()
-	if err := replaceFile(s.paths.QueueEnds(), s.paths.Temp(), ends); err != nil {
+	if err := replaceFile(s.paths.QueueEnds(), s.paths.Temp(), bytesOnly(ends)); err != nil {
 		return err
 	}
-	mode := layout.Written
-	if w.durability == Flushed {
-		mode = layout.Flushed
-	}
-	if err := w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: mode, Checkpoint: c.Digest()}); err != nil {
+	if err := w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: w.mode(), Checkpoint: c.Digest()}); err != nil {
 		return err
 	}
 	w.checkpointed.Store(pos)

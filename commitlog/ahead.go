@@ -72,7 +72,7 @@ func (h *ahead) stop() {
 }
 
 // moved says that the log has grown. It costs a load while the goroutine runs.
-func (h *ahead) moved(int64) {
+func (h *ahead) moved() {
 	if h.idle.Load() && h.idle.CompareAndSwap(true, false) {
 		select {
 		case h.wake <- struct{}{}:

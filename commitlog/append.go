@@ -122,10 +122,9 @@ func (a *Appender) Append(records []Placed) (err error) {
 	old := debug.SetPanicOnFault(true)
 	a.mu.Lock()
 	defer func() { // also while another panic than a fault passes through: the clock's
-		end := a.mu.pos
 		a.mu.Unlock()
 		debug.SetPanicOnFault(old)
-		a.ahead.moved(end)
+		a.ahead.moved()
 	}()
 	defer func() {
 		if fault := recover(); fault != nil {

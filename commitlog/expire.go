@@ -1,11 +1,10 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-
-	"errors"
 )
 
 // RemoveFirst deletes the oldest segment: never the last, which is in use. What somebody

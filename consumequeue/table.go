@@ -94,19 +94,25 @@ func place(slots []slot, q *Queue) {
 	}
 }
 
+// Each calls yield for the queues, in no order, until it returns false.
+func (t *Table) Each(yield func(*Queue) bool) {
+	slots := t.slots.Load()
+	if slots == nil {
+		return
+	}
+	for i := range *slots {
+		if q := (*slots)[i].queue.Load(); q != nil && !yield(q) {
+			return
+		}
+	}
+}
+
 // Len returns how many queues there are.
 func (t *Table) Len() int { return int(t.count.Load()) }
 
 // All returns the queues by topic, in byte order, and id.
 func (t *Table) All() []*Queue {
-	var all []*Queue
-	if slots := t.slots.Load(); slots != nil {
-		for i := range *slots {
-			if q := (*slots)[i].queue.Load(); q != nil {
-				all = append(all, q)
-			}
-		}
-	}
+	all := slices.Collect(t.Each)
 	slices.SortFunc(all, func(a, b *Queue) int {
 		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.id, b.id))
 	})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -226,12 +227,7 @@ func (w *Writer) remove(path string) error {
 }
 
 func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err == nil {
-		err = d.Sync()
-		d.Close()
-	}
-	if err != nil {
+	if err := layout.SyncDir(path); err != nil {
 		return fmt.Errorf("keyindex: %w", err)
 	}
 	return nil
