@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/warmlog/warmlog/commitlog"
+	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/keyindex"
 	"github.com/warmlog/warmlog/message"
@@ -159,7 +160,7 @@ func (f *keySearch) enough(at int64) bool {
 // own first record's store time and that of the next segment bound it, but for a clock that
 // was set back.
 func (f *keySearch) mayHold(seg *commitlog.Segment) bool {
-	slack := f.store.disorder.Load()
+	disorder := consumequeue.Disorder(f.store.disorder.Load())
 	first := func(off int64) (int64, bool) {
 		v, _, err := f.store.log.ReadRecord(off, 0, nil)
 		if err != nil {
@@ -167,10 +168,10 @@ func (f *keySearch) mayHold(seg *commitlog.Segment) bool {
 		}
 		return v.StoreTimestamp(), true
 	}
-	if t, ok := first(seg.Base); ok && t-slack > f.q.To {
+	if t, ok := first(seg.Base); ok && disorder.Before(t) > f.q.To {
 		return false
 	}
-	if t, ok := first(seg.Base + f.store.log.SegmentSize()); ok && t+slack < f.q.From {
+	if t, ok := first(seg.Base + f.store.log.SegmentSize()); ok && disorder.After(t) < f.q.From {
 		return false
 	}
 	return true

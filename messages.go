@@ -174,7 +174,7 @@ func (s *Store) OffsetByTime(ctx context.Context, topic string, id int32, t int6
 		return 0, err
 	}
 	var buf []byte
-	return q.OffsetByTime(ctx, t, bound, s.disorder.Load(), func(e consumequeue.Entry) (int64, bool) {
+	return q.OffsetByTime(ctx, t, bound, consumequeue.Disorder(s.disorder.Load()), func(e consumequeue.Entry) (int64, bool) {
 		v, b, err := s.log.ReadRecord(e.Offset, e.Size, buf)
 		buf = b
 		if err != nil {

@@ -13,15 +13,33 @@ const (
 	Upper              // the last with a store time of at most t
 )
 
+// Disorder is the most, in ms, by which a store time ever fell below an earlier one: times
+// rise but for a clock that was set back. Math.MaxInt64 stands for anything above it, too.
+type Disorder int64
+
+// Before returns the lowest store time that a message behind one of time t can have.
+func (d Disorder) Before(t int64) int64 {
+	if d == math.MaxInt64 || t < math.MinInt64+int64(d) {
+		return math.MinInt64
+	}
+	return t - int64(d)
+}
+
+// After returns the highest store time that a message before one of time t can have.
+func (d Disorder) After(t int64) int64 {
+	if d == math.MaxInt64 || t > math.MaxInt64-int64(d) {
+		return math.MaxInt64
+	}
+	return t + int64(d)
+}
+
 // OffsetByTime searches for a message by store time, ms since 1970, among the messages that
 // the log still has. Lower answers max where every message is older. Upper answers min where
 // every message is younger.
 //
-// Store times rise but for a clock that was set back; disorder is the most, in ms, by which
-// a store time ever fell below an earlier one. The answer is that of a linear scan; the
-// cost is a bisection and the messages within disorder of t. A message for which time
-// reports false is passed over.
-func (q *Queue) OffsetByTime(ctx context.Context, t int64, bound Bound, disorder int64, time func(Entry) (int64, bool)) (int64, error) {
+// The answer is that of a linear scan; the cost is a bisection and the messages within
+// disorder of t. A message for which time reports false is passed over.
+func (q *Queue) OffsetByTime(ctx context.Context, t int64, bound Bound, disorder Disorder, time func(Entry) (int64, bool)) (int64, error) {
 	min, max, err := q.Bounds(ctx)
 	if err != nil {
 		return 0, err
@@ -57,13 +75,10 @@ func (s *timeSearch) at(ctx context.Context, off, end int64) (time, at int64, ok
 	return 0, end, false
 }
 
-func (s *timeSearch) lower(ctx context.Context, t, disorder int64) int64 {
-	// Everything below lo is older than t: a message older than t-disorder has no younger
-	// one than t before it.
-	least := t - disorder
-	if least > t {
-		least = math.MinInt64
-	}
+func (s *timeSearch) lower(ctx context.Context, t int64, disorder Disorder) int64 {
+	// Everything below lo is older than t: a message older than least has no younger one than
+	// t before it.
+	least := disorder.Before(t)
 	lo, hi := s.min, s.max
 	for lo < hi && ctx.Err() == nil {
 		mid := lo + (hi-lo)/2
@@ -83,12 +98,9 @@ func (s *timeSearch) lower(ctx context.Context, t, disorder int64) int64 {
 	return s.max
 }
 
-func (s *timeSearch) upper(ctx context.Context, t, disorder int64) int64 {
+func (s *timeSearch) upper(ctx context.Context, t int64, disorder Disorder) int64 {
 	// Everything from hi on is younger than t.
-	most := t + disorder
-	if most < t {
-		most = math.MaxInt64
-	}
+	most := disorder.After(t)
 	lo, hi := s.min, s.max
 	for lo < hi && ctx.Err() == nil {
 		mid := lo + (hi-lo)/2
