@@ -405,7 +405,7 @@ func TestCase35AShortenedQueueFile(t *testing.T) {
 								wrong.Add(1)
 							default:
 								if failures.Add(1) < 4 {
-									t.Errorf("orders/%d at %d: %+v", r.QueueID, r.QueueOffset, o)
+									t.Errorf("orders/%d at %d: %v; %+v", r.QueueID, r.QueueOffset, o.err, o)
 								}
 							}
 							if began {

@@ -196,8 +196,11 @@ func wholeHead(r *reader, low, min, logMin int64) bool {
 // they were listed, and below the minimum that was found without it, and lays it over the
 // queue.
 func (q *Queue) fillLocked(ctx context.Context, min int64) error {
-	f := q.state.Load().files.onlyReadable()
+	f, gone := q.state.Load().files.onlyReadable()
 	q.state.Store(&state{f, q.state.Load().runs})
+	for _, s := range gone {
+		s.Close()
+	}
 	for i := 0; i < len(f.slots); i++ {
 		if f.slots[i] != nil {
 			continue

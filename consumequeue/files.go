@@ -164,16 +164,17 @@ func unlessGone(err error) error {
 	return err
 }
 
-// onlyReadable returns the files without those that are no longer there at full size. Those
-// at the front that are gone were taken by retention: the queue begins behind them.
-func (f *files) onlyReadable() *files {
+// onlyReadable returns the files without those that are no longer there at full size, and
+// these, to be closed when nobody is led to them any more. Those at the front that are gone
+// were taken by retention: the queue begins behind them.
+func (f *files) onlyReadable() (_ *files, gone []*mapfile.Slot) {
 	next := *f
 	next.slots = slices.Clone(f.slots)
 	for i, s := range next.slots {
 		last, err := f.read(f.first+int64(i+1)*f.per-1, 1, nil)
 		if s != nil && (err != nil || len(last) < EntrySize) {
 			next.slots[i] = nil
-			s.Close()
+			gone = append(gone, s)
 		}
 	}
 	for len(next.slots) > 0 && next.slots[0] == nil {
@@ -183,21 +184,21 @@ func (f *files) onlyReadable() *files {
 		}
 		next.slots, next.first = next.slots[1:], next.first+next.per
 	}
-	return &next
+	return &next, gone
 }
 
-// without returns the files without the one of a path, and whether it was among them.
-func (f *files) without(path string) (*files, bool) {
+// without returns the files without the one of a path, and that one, to be closed when nobody
+// is led to it any more; nil if it was not among them.
+func (f *files) without(path string) (*files, *mapfile.Slot) {
 	for i, s := range f.slots {
 		if s != nil && s.Path() == path {
 			next := *f
 			next.slots = slices.Clone(f.slots)
 			next.slots[i] = nil
-			s.Close()
-			return &next, true
+			return &next, s
 		}
 	}
-	return f, false
+	return f, nil
 }
 
 // dataFrom returns the first entry, at or after entry at of the file that begins with off,

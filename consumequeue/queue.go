@@ -3,6 +3,7 @@ package consumequeue
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -185,6 +186,13 @@ func (q *Queue) stateLocked() (*state, error) {
 // entries: the queue's files have none there; see [Queue.Heal].
 func (q *Queue) Slice(off int64) (entries []byte, held interface{ Release() }, err error) {
 	st := q.state.Load()
+	if entries, held, err = st.slice(off); err != nil && q.again(st, err) {
+		return q.Slice(off)
+	}
+	return entries, held, err
+}
+
+func (st *state) slice(off int64) (entries []byte, held interface{ Release() }, err error) {
 	if run, next := st.runAt(off); run != nil || next >= 0 {
 		return st.overlaid(off, run, next)
 	}
@@ -204,10 +212,15 @@ func (q *Queue) Read(off, n int64, buf []byte) ([]byte, error) {
 		b := run.entries[(off-run.first)*EntrySize:]
 		return append(buf[:0], b[:min(int64(len(b)), n*EntrySize)]...), nil
 	}
+	some := n
 	if next >= 0 {
-		n = min(n, next-off)
+		some = min(n, next-off)
 	}
-	return st.files.read(off, n, buf)
+	b, err := st.files.read(off, some, buf)
+	if err != nil && q.again(st, err) {
+		return q.Read(off, n, buf)
+	}
+	return b, err
 }
 
 // Expect says where the queue ended when its files were whole. It is called before the first
@@ -322,11 +335,18 @@ func (q *Queue) Quarantine(damage *message.DamageError) bool {
 	if st == nil {
 		return false
 	}
-	f, ok := st.files.without(damage.File)
-	if ok {
+	f, gone := st.files.without(damage.File)
+	if gone != nil {
 		q.state.Store(&state{f, st.runs})
+		gone.Close()
 	}
-	return ok
+	return gone != nil
+}
+
+// again reports whether an error of reading in a state is that one of its files was given up
+// meanwhile: another state leads elsewhere.
+func (q *Queue) again(st *state, err error) bool {
+	return errors.Is(err, mapfile.ErrClosed) && q.state.Load() != st
 }
 
 // Restart begins another life of the queue: its numbering goes on from off, and what was

@@ -44,7 +44,8 @@ func (q *Queue) OffsetByTime(ctx context.Context, t int64, bound Bound, disorder
 	if err != nil {
 		return 0, err
 	}
-	s := timeSearch{reader: q.reader(q.state.Load()), time: time, min: min, max: max}
+	st := q.state.Load()
+	s := timeSearch{reader: q.reader(st), time: time, min: min, max: max}
 	var off int64
 	if bound == Lower {
 		off = s.lower(ctx, t, disorder)
@@ -53,6 +54,9 @@ func (q *Queue) OffsetByTime(ctx context.Context, t int64, bound Bound, disorder
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, err
+	}
+	if q.again(st, s.reader.err) {
+		return q.OffsetByTime(ctx, t, bound, disorder, time)
 	}
 	return off, s.reader.err
 }

@@ -91,7 +91,7 @@ func (r *Reader) Get(ctx context.Context, q Queue, req *Request, b *Batch) (err 
 	defer func() {
 		debug.SetPanicOnFault(old)
 		if p := recover(); p != nil {
-			b.Release()
+			defer b.Release() // afterwards: what is not mapped any more has no name
 			err = mapfile.FaultError(p)
 		}
 	}()

@@ -15,7 +15,8 @@ import (
 var ErrFault = message.NewKind("fault", "the page cannot be read: the file was shortened or its disk fails")
 
 // Guard runs read, which touches mapped bytes, and returns a *message.DamageError with
-// [ErrFault] where a fault would have ended the process. Any other panic passes through.
+// [ErrFault] where a fault would have ended the process. Any other panic passes through, and
+// so does a fault on a file of which read gave up the last reference, by a deferred Release.
 // It costs a few ns and allocates nothing.
 func Guard(read func()) (err error) {
 	old := debug.SetPanicOnFault(true)
