@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -168,11 +169,11 @@ func (s *Store) put(ctx context.Context, b *appendBatch, then func(), ms ...*mes
 
 // place puts messages into the log. The caller has entered.
 func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Message) error {
-	if err := s.w.failure(); err != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, err) // nobody would see the message
+	if s.Role() != getmessage.Master {
+		return fmt.Errorf("%w: it is a slave", ErrRole)
 	}
-	if s.w.full.Load() {
-		return fmt.Errorf("%w: the disk is fuller than %d %%", ErrNoSpace, s.options.Retention.RefuseAbove)
+	if err := s.accepts(); err != nil {
+		return err
 	}
 	for _, m := range ms {
 		if err := s.encode(ctx, b, m); err != nil {
@@ -190,7 +191,17 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 		}
 		return fmt.Errorf("append to %s/%d: %w", ms[0].Topic, ms[0].QueueID, err)
 	}
-	s.w.dispatch.moved()
+	return nil
+}
+
+// accepts returns why the log takes nothing more for now, nil if it does.
+func (s *Store) accepts() error {
+	if err := s.w.failure(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, err) // nobody would see the message
+	}
+	if s.w.full.Load() {
+		return fmt.Errorf("%w: the disk is fuller than %d %%", ErrNoSpace, s.options.Retention.RefuseAbove)
+	}
 	return nil
 }
 
@@ -254,7 +265,6 @@ func (s *Store) settle(ctx context.Context, end int64, d Durability) error {
 	if err := s.w.appender.Commit(ctx, end); err != nil {
 		return fmt.Errorf("flush up to %d: %w", end, err)
 	}
-	s.w.dispatch.moved()
 	return nil
 }
 
@@ -321,7 +331,6 @@ func (a *acks) settle(w *writer) {
 			end = max(end, waiting[i].end)
 		}
 		err := w.appender.Commit(context.Background(), end)
-		w.dispatch.moved()
 		for _, one := range waiting {
 			one.done(one.at, err)
 		}

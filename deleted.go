@@ -1,24 +1,27 @@
 package warmlog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/message"
 )
 
-// deletion says that a queue was deleted: its records below a position are nobody's.
-type deletion struct {
+// Deletion says that a queue was deleted: its records below a position are nobody's.
+type Deletion struct {
 	Topic    string `json:"topic"`
-	Queue    int32  `json:"queue"`
+	QueueID  int32  `json:"queue"`
 	Position int64  `json:"position"` // physical offset
 }
 
@@ -29,7 +32,7 @@ type deletion struct {
 // The hash is that of the JSON of the list, in hexadecimal. The log keeps the records; this
 // file is why they do not come back when queues are made from it.
 type deletions struct {
-	at atomic.Pointer[map[deletion]int64] // position by queue, Position 0 in the key; immutable
+	at atomic.Pointer[map[Deletion]int64] // position by queue, Position 0 in the key; immutable
 }
 
 type deletedFile struct {
@@ -48,7 +51,7 @@ func (d *deletions) covers(topic []byte, id int32, pos int64) bool {
 	if all == nil || len(*all) == 0 {
 		return false
 	}
-	return pos < (*all)[deletion{Topic: string(topic), Queue: id}]
+	return pos < (*all)[Deletion{Topic: string(topic), QueueID: id}]
 }
 
 // load reads the file. A store without one has deleted nothing.
@@ -61,7 +64,7 @@ func (d *deletions) load(path string) error {
 		return err
 	}
 	var f deletedFile
-	var list []deletion
+	var list []Deletion
 	err = json.Unmarshal(b, &f)
 	if err == nil && f.Version != 1 {
 		return fmt.Errorf("%s: version %d: %w", path, f.Version, ErrUnsupported)
@@ -75,9 +78,9 @@ func (d *deletions) load(path string) error {
 	if err != nil {
 		return &message.DamageError{File: path, Err: fmt.Errorf("%w: %w", errDeleted, err)}
 	}
-	all := map[deletion]int64{}
+	all := map[Deletion]int64{}
 	for _, one := range list {
-		all[deletion{Topic: one.Topic, Queue: one.Queue}] = one.Position
+		all[Deletion{Topic: one.Topic, QueueID: one.QueueID}] = one.Position
 	}
 	d.at.Store(&all)
 	return nil
@@ -85,24 +88,59 @@ func (d *deletions) load(path string) error {
 
 // add notes deletions, on disk when it returns, and forgets those of which the log has no
 // record left.
-func (d *deletions) add(path, temp string, list []deletion, logMin int64) error {
-	all := map[deletion]int64{}
-	if known := d.at.Load(); known != nil {
-		for key, pos := range *known {
-			if pos > logMin {
-				all[key] = pos
-			}
+func (d *deletions) add(path, temp string, list []Deletion, logMin int64) error {
+	all := map[Deletion]int64{}
+	for _, one := range d.list() {
+		if one.Position > logMin {
+			all[one.queue()] = one.Position
 		}
 	}
 	for _, one := range list {
-		all[deletion{Topic: one.Topic, Queue: one.Queue}] = one.Position
+		all[one.queue()] = one.Position
 	}
-	list = list[:0:0]
-	for key, pos := range all {
-		key.Position = pos
-		list = append(list, key)
+	return d.save(path, temp, all)
+}
+
+// cut takes back to where the log was cut what was deleted above: records that come there now
+// are of other lives.
+func (d *deletions) cut(path, temp string, off int64) error {
+	all := map[Deletion]int64{}
+	above := false
+	for _, one := range d.list() {
+		above = above || one.Position > off
+		all[one.queue()] = min(one.Position, off)
 	}
-	raw, err := json.Marshal(list)
+	if !above {
+		return nil
+	}
+	return d.save(path, temp, all)
+}
+
+// queue returns the queue alone.
+func (d Deletion) queue() Deletion { return Deletion{Topic: d.Topic, QueueID: d.QueueID} }
+
+// list returns the deletions, by position.
+func (d *deletions) list() []Deletion {
+	known := d.at.Load()
+	if known == nil {
+		return nil
+	}
+	list := make([]Deletion, 0, len(*known))
+	for one, pos := range *known {
+		one.Position = pos
+		list = append(list, one)
+	}
+	slices.SortFunc(list, func(a, b Deletion) int {
+		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.QueueID, b.QueueID))
+	})
+	return list
+}
+
+// save makes other deletions those of the store.
+func (d *deletions) save(path, temp string, all map[Deletion]int64) error {
+	next := deletions{}
+	next.at.Store(&all)
+	raw, err := json.Marshal(next.list())
 	if err != nil {
 		return err
 	}
@@ -116,6 +154,10 @@ func (d *deletions) add(path, temp string, list []deletion, logMin int64) error 
 	d.at.Store(&all)
 	return nil
 }
+
+// Deletions returns which queues were deleted, by position: those of which the log may still
+// have records.
+func (s *Store) Deletions() []Deletion { return s.deleted.list() }
 
 // DeleteTopic deletes all queues of a topic: their messages are gone, and a message that is
 // appended to one of them begins its numbering with 0. The log keeps the records until
@@ -153,34 +195,39 @@ func (s *Store) deleteQueues(ctx context.Context, queues []*consumequeue.Queue, 
 			return err
 		}
 	}
-	pos, err := s.endLives(queues)
+	if s.Role() != getmessage.Master {
+		return fmt.Errorf("delete %s: %w: it is a slave, whose master deletes", topic, ErrRole)
+	}
+	list, pos, err := s.endLives(queues)
 	if err != nil {
 		return err
+	}
+	for _, one := range list {
+		s.options.Deleted(one)
 	}
 	// In the order of the log: what was appended before is delivered first.
 	if err := s.w.appender.Commit(ctx, pos); err != nil {
 		return err
 	}
-	return s.w.dispatch.waitDeleted(ctx)
+	return s.w.dispatch.waitDeleted(ctx, pos)
 }
 
 // endLives ends the numbering of queues, at one position of the log for all.
-func (s *Store) endLives(queues []*consumequeue.Queue) (pos int64, err error) {
+func (s *Store) endLives(queues []*consumequeue.Queue) (list []Deletion, pos int64, err error) {
 	s.w.appender.Lock()
 	defer s.w.appender.Unlock()
 	pos = s.w.appender.End()
-	list := make([]deletion, 0, len(queues))
 	for _, q := range queues {
-		list = append(list, deletion{q.Topic(), q.ID(), pos})
+		list = append(list, Deletion{q.Topic(), q.ID(), pos})
 	}
 	if err := s.deleted.add(s.paths.Deleted(), s.paths.Temp(), list, s.log.Min()); err != nil {
-		return 0, fmt.Errorf("delete queues: %w", err)
+		return nil, 0, fmt.Errorf("delete queues: %w", err)
 	}
 	for _, q := range queues {
 		*q.Next() = 0
 	}
 	s.w.dispatch.clearAt(pos, queues)
-	return pos, nil
+	return list, pos, nil
 }
 
 // purge removes what a deletion that was cut short left of the queue files.
@@ -190,7 +237,7 @@ func (s *Store) purge() error {
 		return nil
 	}
 	for key, pos := range *all {
-		if err := consumequeue.Purge(consumequeue.Dir(s.paths.ConsumeQueue(), key.Topic, key.Queue), s.queueSize, pos); err != nil {
+		if err := consumequeue.Purge(consumequeue.Dir(s.paths.ConsumeQueue(), key.Topic, key.QueueID), s.queueSize, pos); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/warmlog/warmlog/consumequeue"
-	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/internal/wake"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -17,17 +18,14 @@ import (
 // of the log. One goroutine does so; it follows the visible position.
 type delivery struct {
 	store *Store
-	// pos is the physical offset up to which everything was delivered. Stored by the
-	// goroutine alone.
-	pos  atomic.Int64
-	idle atomic.Bool // the goroutine waits for wake
-	wake chan struct{}
+	// pos is the physical offset up to which everything was delivered. Stored with the
+	// index's mu held.
+	pos atomic.Int64
+	// done is told when something was delivered or cleared, or failed.
+	done wake.Point
 
 	mu    sync.Mutex
 	dirty []*consumequeue.Queue // have entries that are only in memory; guarded by mu
-	// progress is closed, and forgotten, when something was done or failed while somebody
-	// waits. Guarded by mu.
-	progress chan struct{}
 	// clear are queues that were deleted, in the order of the log. Guarded by mu.
 	clear []clearing
 
@@ -52,38 +50,28 @@ func (d *delivery) clearAt(pos int64, queues []*consumequeue.Queue) {
 	d.mu.Lock()
 	d.clear = append(d.clear, clearing{pos, queues})
 	d.mu.Unlock()
-	d.moved()
+	d.store.w.appender.Wake()
 }
 
-// nextClear returns the position of the next clearing, or to if there is none below it.
-func (d *delivery) nextClear(to int64) (pos int64, due *clearing) {
+// nextClear returns the position of the next clearing, or to if there is none below it; the
+// clearing itself, if everything below its position was delivered.
+func (d *delivery) nextClear(from, to int64) (pos int64, due *clearing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.clear) == 0 {
 		return to, nil
 	}
 	first := d.clear[0]
-	if first.pos <= d.pos.Load() {
+	if first.pos <= from {
 		return first.pos, &first
 	}
 	return min(to, first.pos), nil
 }
 
 func newDelivery(s *Store, from int64) *delivery {
-	d := &delivery{store: s, wake: make(chan struct{}, 1)}
+	d := &delivery{store: s}
 	d.pos.Store(from)
 	return d
-}
-
-// moved says that the visible position may have moved. While the goroutine is at work it
-// costs a load.
-func (d *delivery) moved() {
-	if d.idle.Load() && d.idle.CompareAndSwap(true, false) {
-		select {
-		case d.wake <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // run delivers until ctx ends, and then what is visible.
@@ -91,24 +79,19 @@ func (d *delivery) run(ctx context.Context) {
 	for {
 		for d.step() {
 		}
-		d.idle.Store(true)
-		if d.pending() && d.store.w.failure() == nil {
-			d.idle.Store(false)
-			continue // came in before idle was seen
-		}
-		select {
-		case <-d.wake:
-		case <-ctx.Done():
-			d.idle.Store(false)
+		if d.store.w.appender.Wait(ctx, d.pending) != nil {
 			for d.step() {
 			}
 			return
 		}
-		d.idle.Store(false)
 	}
 }
 
+// pending reports whether step has something to do.
 func (d *delivery) pending() bool {
+	if d.store.w.failure() != nil {
+		return false
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.clear) > 0 && d.clear[0].pos <= d.pos.Load() || d.pos.Load() < d.store.log.Max()
@@ -119,92 +102,80 @@ func (d *delivery) step() bool {
 	if d.store.w.failure() != nil {
 		return false
 	}
-	from := d.pos.Load()
-	to, due := d.nextClear(d.store.log.Max())
+	x := d.store.w.index
+	x.mu.Lock()
+	// A log without segments can begin anywhere.
+	from := max(d.pos.Load(), d.store.log.Min())
+	to, due := d.nextClear(from, d.store.log.Max())
 	if due != nil {
+		x.mu.Unlock()
 		return d.clearQueues(due)
 	}
 	if from >= to {
+		x.mu.Unlock()
 		return false
 	}
-	end, err := from, error(nil)
-	d.store.w.index.mu.Lock()
-	fault := getmessage.Guard(func() { end, err = d.read(from, to) })
-	d.give()
+	end, err := d.read(from, to)
+	err = errors.Join(err, d.give())
 	d.pos.Store(end)
-	d.store.w.index.mu.Unlock()
+	x.mu.Unlock()
 	for i, q := range d.touched {
 		d.touched[i] = nil
 		_, high, _ := q.Bounds(context.Background())
 		d.store.options.Visible(q.Topic(), q.ID(), high)
 	}
 	d.touched = d.touched[:0]
-	d.tell()
-	if err = errors.Join(fault, err); err != nil {
-		d.store.w.fail(fmt.Errorf("dispatch at %d: %w", end, err))
-		d.tell()
-		return false
+	if err != nil {
+		d.store.fail(fmt.Errorf("dispatch at %d: %w", end, err))
 	}
-	return true
+	d.done.Changed()
+	return err == nil
 }
 
 // clearQueues clears the queues of the first clearing.
 func (d *delivery) clearQueues(c *clearing) bool {
 	for _, q := range c.queues {
 		if err := q.Clear(); err != nil {
-			d.store.w.fail(fmt.Errorf("delete %s/%d: %w", q.Topic(), q.ID(), err))
+			d.store.fail(fmt.Errorf("delete %s/%d: %w", q.Topic(), q.ID(), err))
 		}
 	}
 	d.mu.Lock()
 	d.clear = d.clear[1:]
 	d.mu.Unlock()
-	d.tell()
+	d.done.Changed()
 	return true
 }
 
-// tell wakes who waits.
-func (d *delivery) tell() {
+// wait returns when everything below a visible physical offset was delivered, or was cut off.
+func (d *delivery) wait(ctx context.Context, to int64) error {
+	return d.until(ctx, func() bool { return d.pos.Load() >= min(to, d.store.log.Max()) })
+}
+
+// waitDeleted returns when no clearing up to a position is left.
+func (d *delivery) waitDeleted(ctx context.Context, pos int64) error {
+	return d.until(ctx, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.clear) == 0 || d.clear[0].pos > pos
+	})
+}
+
+// until returns when the delivery has come so far that reached is true, or has failed.
+func (d *delivery) until(ctx context.Context, reached func() bool) error {
+	failed := func() bool { return d.store.w.failure() != nil }
+	if err := d.done.Wait(ctx, func() bool { return reached() || failed() }); err != nil || reached() {
+		return err
+	}
+	return d.store.w.failure()
+}
+
+// back takes the delivery back to where the log was cut. The index's mu is held.
+func (d *delivery) back(off int64) {
+	d.pos.Store(min(d.pos.Load(), off))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.progress != nil {
-		close(d.progress)
-		d.progress = nil
-	}
-}
-
-// wait returns when everything below a visible physical offset was delivered.
-func (d *delivery) wait(ctx context.Context, to int64) error {
-	return d.until(ctx, func() bool { return d.pos.Load() >= to })
-}
-
-// waitDeleted returns when no clearing is left that was asked for before.
-func (d *delivery) waitDeleted(ctx context.Context) error {
-	return d.until(ctx, func() bool { return len(d.clear) == 0 })
-}
-
-// until returns when the delivery has come so far that reached, which is asked with mu held,
-// is true.
-func (d *delivery) until(ctx context.Context, reached func() bool) error {
-	for {
-		d.mu.Lock()
-		if reached() {
-			d.mu.Unlock()
-			return nil
-		}
-		if d.progress == nil {
-			d.progress = make(chan struct{})
-		}
-		progress := d.progress
-		d.mu.Unlock()
-		d.moved()
-		if err := d.store.w.failure(); err != nil {
-			return err
-		}
-		select {
-		case <-progress:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	for i := range d.clear {
+		d.clear[i].pos = min(d.clear[i].pos, off)
 	}
 }
 
@@ -215,9 +186,17 @@ func (d *delivery) read(from, to int64) (int64, error) {
 		return from, err
 	}
 	defer held.Release()
-	data = data[:min(int64(len(data)), to-base)]
-	segmentEnd := base + d.store.log.SegmentSize()
 	pos := from
+	fault := mapfile.Guard(func() {
+		pos, err = d.walk(data[:min(int64(len(data)), to-base)], base, pos)
+	})
+	return pos, errors.Join(fault, err)
+}
+
+// walk delivers the records of a segment's bytes, which begin at a physical offset, from one of
+// their places on. It returns behind the last one.
+func (d *delivery) walk(data []byte, base, pos int64) (int64, error) {
+	segmentEnd := base + d.store.log.SegmentSize()
 	for pos < base+int64(len(data)) {
 		rest := data[pos-base:]
 		if _, magic := message.Size(rest); magic == message.MagicBlank {
@@ -238,31 +217,51 @@ func (d *delivery) read(from, to int64) (int64, error) {
 func (d *delivery) record(v *message.View, pos int64) error {
 	d.lastTime.Store(v.StoreTimestamp())
 	d.lastPos.Store(pos)
-	if v.Queued() {
-		topic, id := v.Topic(), v.QueueID()
-		q := d.queue
-		off := v.QueueOffset()
-		if q == nil || q.ID() != id || off != d.first+int64(len(d.entries)/consumequeue.EntrySize) || q.Topic() != string(topic) {
-			d.give()
-			// The table keeps no reference to the name that it is asked for.
-			if q = d.store.queues.Get(unsafe.String(unsafe.SliceData(topic), len(topic)), id); q == nil {
-				q = d.store.addQueue(string(topic), id)
+	switch {
+	case d.store.w.replica.Load(): // another store numbered it, perhaps in several queues
+		for p := range d.store.places(v, pos) {
+			if err := d.entry(p.Topic, p.QueueID, p.Offset, v, pos); err != nil {
+				return err
 			}
-			d.queue, d.first = q, off
 		}
-		d.entries = consumequeue.EntryOf(v, pos).AppendTo(d.entries)
+	case v.Queued():
+		if err := d.entry(v.Topic(), v.QueueID(), v.QueueOffset(), v, pos); err != nil {
+			return err
+		}
 	}
 	d.store.w.index.addLocked(v)
 	return nil
 }
 
-// give gives the entries at hand to their queue.
-func (d *delivery) give() {
+// entry makes a record a message of a queue.
+func (d *delivery) entry(topic []byte, id int32, off int64, v *message.View, pos int64) error {
 	q := d.queue
-	if q == nil {
-		return
+	if q == nil || q.ID() != id || off != d.first+int64(len(d.entries)/consumequeue.EntrySize) || q.Topic() != string(topic) {
+		if err := d.give(); err != nil {
+			return err
+		}
+		// The table keeps no reference to the name that it is asked for.
+		if q = d.store.queues.Get(unsafe.String(unsafe.SliceData(topic), len(topic)), id); q == nil {
+			q = d.store.addQueue(string(topic), id)
+		}
+		d.queue, d.first = q, off
 	}
-	if q.Add(d.first, d.entries) {
+	d.entries = consumequeue.EntryOf(v, pos).AppendTo(d.entries)
+	return nil
+}
+
+// give gives the entries at hand to their queue.
+func (d *delivery) give() error {
+	q, entries := d.queue, d.entries
+	if q == nil {
+		return nil
+	}
+	d.queue, d.entries = nil, d.entries[:0]
+	first, err := q.Add(context.Background(), d.first, entries)
+	if err != nil {
+		return fmt.Errorf("%s/%d: %w", q.Topic(), q.ID(), err)
+	}
+	if first {
 		d.mu.Lock()
 		d.dirty = append(d.dirty, q)
 		d.mu.Unlock()
@@ -270,7 +269,7 @@ func (d *delivery) give() {
 	if d.store.options.Visible != nil {
 		d.touched = append(d.touched, q)
 	}
-	d.queue, d.entries = nil, d.entries[:0]
+	return nil
 }
 
 // takeDirty returns the queues that have something to flush, and forgets them.

@@ -1,6 +1,8 @@
 package warmlog
 
 import (
+	"iter"
+
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/message"
 )
@@ -48,17 +50,7 @@ func newDispatcher(s *Store) *dispatcher {
 
 // add takes the record at a physical offset.
 func (d *dispatcher) add(v *message.View, pos int64) error {
-	first := true
-	for p := range v.Places() {
-		// A broker dispatches to further queues only where it was told to: believe the
-		// property where there are such queues, or where all queues have to be made.
-		if !first && d.store.queues.Get(string(p.Topic), p.QueueID) == nil && (d.store.anyFile || !message.IsLight(string(p.Topic))) {
-			continue
-		}
-		first = false
-		if p.QueueID < 0 || p.Offset < 0 || len(p.Topic) == 0 || d.store.deleted.covers(p.Topic, p.QueueID, pos) {
-			continue
-		}
+	for p := range d.store.places(v, pos) {
 		q := d.store.ensure(p.Topic, p.QueueID)
 		if d.below != nil && p.Offset >= d.below[q] {
 			continue // 0 for a queue that is not among them
@@ -73,6 +65,26 @@ func (d *dispatcher) add(v *message.View, pos int64) error {
 		}
 	}
 	return nil
+}
+
+// places yields the queues that the record at a physical offset is a message of.
+func (s *Store) places(v *message.View, pos int64) iter.Seq[message.Place] {
+	// A broker dispatches to further queues only where it was told to: believe the property
+	// where there are such queues, or where those that are lacking have to be made.
+	lacking := !s.anyFile || s.w != nil && (s.w.known || s.w.replica.Load())
+	return func(yield func(message.Place) bool) {
+		first := true
+		for p := range v.Places() {
+			further := !first
+			first = false
+			switch {
+			case further && s.queues.Get(string(p.Topic), p.QueueID) == nil && !(lacking && message.IsLight(string(p.Topic))):
+			case p.QueueID < 0, p.Offset < 0, len(p.Topic) == 0, s.deleted.covers(p.Topic, p.QueueID, pos):
+			case !yield(p):
+				return
+			}
+		}
+	}
 }
 
 func (d *dispatcher) place(q *consumequeue.Queue, c *cursor, off int64, e consumequeue.Entry) error {

@@ -28,6 +28,12 @@
 // back what they saw. Flushed: a power cut; consumers see nothing before. A sync that failed
 // makes the store refuse appends ([ErrFailed]) until it is opened again; reads go on.
 //
+// # Masters and slaves
+//
+// A store is a master, or a slave that takes its master's log byte for byte: see
+// [Store.SetRole], [Store.ReadRaw], [Store.AppendRaw], [Store.SetVisibleLimit] and
+// [Store.Truncate]. Who moves the bytes between them is not this package's business.
+//
 // # Floors
 //
 // The root wires what lies below it and owns the order in which a store comes up:
@@ -59,5 +65,6 @@
 // taken by Get on messages that the store knows.
 //
 // Writing: writer.using (held by appends, taken by Close) → writer.checkpointMu, retainMu →
-// indexer.mu → the appender's lock → Queue.mu → locks of the log. delivery.mu is held with none.
+// indexer.mu → the appender's lock → Queue.mu → locks of the log; Close, SetRole and Truncate take
+// using alone for themselves. delivery.mu is held with none.
 package warmlog

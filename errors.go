@@ -3,6 +3,7 @@ package warmlog
 import (
 	"errors"
 
+	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/message"
 )
@@ -20,6 +21,12 @@ var (
 	// ErrDamaged says that stored bytes are not what the format says. The error is a
 	// *message.DamageError, with file and offset, or wraps one.
 	ErrDamaged = message.ErrDamaged
+
+	// ErrGone says that a physical offset lies below what the log still has.
+	ErrGone = commitlog.ErrGone
+
+	// ErrBeyond says that a physical offset lies beyond the end of the log.
+	ErrBeyond = commitlog.ErrBeyond
 
 	// ErrUnknownQueue says that the store has no such queue.
 	ErrUnknownQueue = errors.New("unknown queue")

@@ -50,6 +50,11 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := s.deleted.load(s.paths.Deleted()); err != nil {
 		return nil, err
 	}
+	if s.w != nil && s.cutAt >= 0 {
+		if err := s.deleted.cut(s.paths.Deleted(), s.paths.Temp(), s.cutAt); err != nil {
+			return nil, err
+		}
+	}
 	s.dispatch = newDispatcher(s)
 	s.listed = time.Now()
 	err = s.openQueues()
@@ -114,7 +119,14 @@ func (s *Store) readMarkers() error {
 	case err != nil:
 		return err
 	}
-	s.abort, err = layout.ReadAbort(s.paths.Abort())
+	if s.abort, err = layout.ReadAbort(s.paths.Abort()); err != nil {
+		return err
+	}
+	if s.cutAt, err = layout.ReadCut(s.paths.Cut()); errors.Is(err, ErrDamaged) {
+		s.note("%v: the log is taken as it is", err) // the note is written whole before anything is cut
+		err = nil
+	}
+	s.abort.Exists = s.abort.Exists || s.cutAt >= 0
 	return err
 }
 
@@ -159,12 +171,21 @@ func (s *Store) readTail(ctx context.Context) error {
 	}
 	if st, ok := s.believed(); ok {
 		from, sealed = st.Dispatched, st.Durable
-		if err := s.expectEnds(st.Dispatched); err != nil {
-			return err
+		if s.cutAt < 0 || st.Dispatched <= s.cutAt {
+			if err := s.expectEnds(st.Dispatched); err != nil {
+				return err
+			}
 		}
 	}
+	to := s.log.Limit()
+	if s.cutAt >= 0 {
+		// What lies above is taken for tail, and nothing above was ever dispatched.
+		to = min(to, s.cutAt)
+		from = min(from, max(segments[0].Base, to-to%s.log.SegmentSize()))
+		sealed = min(sealed, to)
+	}
 	s.scanned = from
-	t := tail{Store: s, ctx: ctx, from: from, sealed: sealed}
+	t := tail{Store: s, ctx: ctx, from: from, to: to, sealed: sealed}
 	if last != nil {
 		t.until = last.End()
 	}

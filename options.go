@@ -27,7 +27,8 @@ type Options struct {
 	SegmentSize   int64
 	QueueFileSize int64
 
-	// Role decides how offsets that the store has no message for are answered.
+	// Role decides how offsets that the store has no message for are answered, and who
+	// appends: see [Store.SetRole].
 	Role getmessage.Role
 	// Limits bound the batches of Get.
 	Limits getmessage.Limits
@@ -53,6 +54,13 @@ type Options struct {
 	// Visible is called when messages became visible in a queue, with the offset behind the
 	// last one. It is called from the goroutine that makes them visible and must not block.
 	Visible func(topic string, queueID int32, end int64)
+
+	// Deleted is called for each queue that was deleted, from the goroutine that did so: see
+	// [Store.Deletions].
+	Deleted func(Deletion)
+	// Failed is called once, with why the store takes no more messages until it is opened
+	// again, from the goroutine that met the fault. It must not call the store.
+	Failed func(error)
 
 	// Retention says what is deleted; by default nothing is.
 	Retention Retention
@@ -140,6 +148,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	if o.Deleted == nil {
+		o.Deleted = func(Deletion) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

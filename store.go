@@ -37,6 +37,7 @@ type Store struct {
 	abort      layout.Abort // likewise
 	scanned    int64        // from this physical offset on, every record was dispatched
 	lost       stretches    // of what was scanned by Open
+	cutAt      int64        // where the log was being cut when the last process died; -1: nowhere
 	// disorder is the most, in ms, by which a store time fell below an earlier one in what
 	// was scanned.
 	disorder atomic.Int64
@@ -157,6 +158,9 @@ func (s *Store) Close() error {
 		return ErrClosed
 	}
 	s.stop()
+	if s.w != nil {
+		s.w.appender.Wake() // who waits in WaitRaw
+	}
 	s.done.Wait()
 	var err error
 	if s.w != nil {

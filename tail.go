@@ -13,6 +13,7 @@ type tail struct {
 	*Store
 	ctx   context.Context
 	from  int64 // physical offset where reading begins
+	to    int64 // physical offset where it ends
 	until int64 // end of the last segment that was begun, for the progress
 	// sealed is the beginning of the last segment that begins with a sound record: those
 	// below were filled, so that a record there that is not sound is damaged.
@@ -21,7 +22,7 @@ type tail struct {
 
 // read returns the end of the log.
 func (t *tail) read() (int64, error) {
-	scan := t.log.Scan(t.from, t.log.Limit(), true)
+	scan := t.log.Scan(t.from, t.to, true)
 	defer scan.Close()
 	for {
 		for n := 0; scan.Next(); n++ {
@@ -103,7 +104,7 @@ func (s *Store) filed(v *message.View) bool {
 // segment, of a store that was stopped in order.
 func (t *tail) claimed(at int64) int64 {
 	end := at
-	limit := t.log.Limit()
+	limit := t.to
 	for q, c := range t.dispatch.at {
 		for off := c.next; ; off++ {
 			e, ok := q.EntryAt(off)

@@ -31,6 +31,9 @@ type writer struct {
 	// using is held for reading while something is appended, and taken by Close.
 	using sync.RWMutex
 
+	// replica says that the log has records that another store numbered: see AppendRaw.
+	replica atomic.Bool
+
 	// failed is why nothing more is dispatched or appended. It stays.
 	failed atomic.Pointer[error]
 
@@ -126,7 +129,7 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	var err error
 	end := s.log.Max()
 	w.appender, err = s.log.OpenAppender(end, max(s.newest, s.checkpoint.PhysicTime), commitlog.AppendOptions{
-		Mode: w.mode(), Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Clock: millis(s.options.Clock),
+		Mode: w.mode(), Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Clock: millis(s.options.Clock), Failed: s.options.Failed,
 	})
 	if err != nil {
 		return err
@@ -139,9 +142,12 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	w.dispatch.lastTime.Store(s.newest)
 	w.dispatch.lastPos.Store(s.lastRecord.Load())
 	if err = s.adoptQueues(ctx); err == nil {
-		if err = s.Checkpoint(ctx); errors.Is(err, syscall.ENOSPC) {
+		switch err = s.Checkpoint(ctx); {
+		case errors.Is(err, syscall.ENOSPC):
 			s.note("opened without a checkpoint: %v", err) // reads and deletions are what is needed now
 			err = nil
+		case err == nil && s.cutAt >= 0:
+			err = s.forgetCut()
 		}
 	}
 	if err == nil {
@@ -197,7 +203,12 @@ func (w *writer) failure() error {
 	return nil
 }
 
-func (w *writer) fail(err error) { w.failed.CompareAndSwap(nil, &err) }
+// fail ends dispatch and appends: what cannot be dispatched would be seen by nobody.
+func (s *Store) fail(err error) {
+	if s.w.failed.CompareAndSwap(nil, &err) {
+		s.options.Failed(err)
+	}
+}
 
 // How often what is in memory goes to the disk.
 const (
@@ -221,7 +232,6 @@ func (s *Store) persist(ctx context.Context) {
 			s.options.Logger.Error("the log is not synced", "error", err)
 			continue
 		}
-		s.w.dispatch.moved()
 		behind := s.w.dispatch.pos.Load() - s.w.checkpointed.Load()
 		if behind < checkpointBytes && (behind == 0 || time.Since(last) < checkpointInterval) {
 			continue
@@ -267,6 +277,12 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	}
 	w.checkpointMu.Lock()
 	defer w.checkpointMu.Unlock()
+	return s.checkpointLocked(ctx)
+}
+
+// checkpointLocked is Checkpoint with checkpointMu held.
+func (s *Store) checkpointLocked(ctx context.Context) error {
+	w := s.w
 	if w.notSynced != nil {
 		return fmt.Errorf("no checkpoint since a sync failed: %w", w.notSynced)
 	}

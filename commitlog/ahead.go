@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync"
@@ -17,20 +18,18 @@ import (
 // is not ready is done by the append itself.
 type ahead struct {
 	a    *Appender
-	wake chan struct{}
-	quit chan struct{}
+	quit context.CancelFunc
 	done sync.WaitGroup
-	idle atomic.Bool // the goroutine waits for wake
 
 	mu   sync.Mutex
 	next *writing // guarded by mu
 
 	// writeMu is held while bytes are written to a segment by pwrite: zeros must not follow
-	// records. zeroed is the physical offset up to which the files have zeros or records on
-	// disk; guarded by writeMu.
+	// records.
 	writeMu sync.Mutex
-	zeroed  int64
-	touched int64 // physical offset up to which pages were touched; the goroutine's
+	// written says that the last bytes did not come by stores to the mapping: no page need be
+	// touched for the next ones.
+	written atomic.Bool
 }
 
 // How far ahead: what comes in within a sixteenth of a second, at the current rate. A sync
@@ -49,19 +48,14 @@ const (
 
 func (h *ahead) start(a *Appender) {
 	h.a = a
-	h.wake, h.quit = make(chan struct{}, 1), make(chan struct{})
-	h.zeroed, h.touched = a.mu.pos, a.mu.pos
-	h.done.Go(h.run)
+	ctx, quit := context.WithCancel(context.Background())
+	h.quit = quit
+	h.done.Go(func() { h.run(ctx) })
 }
 
 // stop ends the goroutine. The appender's lock must not be held.
 func (h *ahead) stop() {
-	select {
-	case <-h.quit:
-		return
-	default:
-	}
-	close(h.quit)
+	h.quit()
 	h.done.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,49 +65,31 @@ func (h *ahead) stop() {
 	}
 }
 
-// moved says that the log has grown. It costs a load while the goroutine runs.
-func (h *ahead) moved() {
-	if h.idle.Load() && h.idle.CompareAndSwap(true, false) {
-		select {
-		case h.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
 // run prepares as long as the log grows, and then waits for the next append.
-func (h *ahead) run() {
+func (h *ahead) run(ctx context.Context) {
 	tick := time.NewTicker(restPeriod)
 	defer tick.Stop()
 	last, rests := h.a.End(), 0
 	rate, began := int64(0), time.Now() // bytes a second
 	for {
 		end := h.a.End()
-		if end == last {
-			if rests++; rests > restsToIdle {
-				tick.Stop()
-				h.idle.Store(true)
-				if h.a.End() == end { // else an append came before idle was seen
-					select {
-					case <-h.wake:
-					case <-h.quit:
-						return
-					}
-				}
-				h.idle.Store(false)
-				rests = 0
-				tick.Reset(restPeriod)
-			}
-		} else {
+		if end != last {
 			rests = 0
+		} else if rests++; rests > restsToIdle {
+			tick.Stop()
+			if h.a.Wait(ctx, func() bool { return h.a.End() != end }) != nil {
+				return
+			}
+			rests = 0
+			tick.Reset(restPeriod)
 		}
 		if d := time.Since(began); d >= 10*restPeriod {
-			rate = (rate + int64(float64(end-last)/d.Seconds())) / 2
+			rate = max(0, (rate+int64(float64(end-last)/d.Seconds()))/2)
 			last, began = end, time.Now()
 		}
 		h.prepare(end, min(max(rate/aheadShare, leastAhead), mostAhead))
 		select {
-		case <-h.quit:
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
@@ -137,8 +113,10 @@ func (h *ahead) prepare(end, n int64) {
 	to := min(end+n, cur.base+cur.size)
 	if mapped != nil {
 		_ = cur.reserve(to - cur.base)
-		// A page that cannot be read: the append that comes to it says so.
-		_ = mapfile.Guard(func() { h.touch(cur, mapped, end, to) })
+		if !h.written.Load() {
+			// A page that cannot be read: the append that comes to it says so.
+			_ = mapfile.Guard(func() { h.touch(cur, mapped, end, to) })
+		}
 		mapped.Release()
 	} else {
 		h.zero(cur, end, min(end+zeroAhead, cur.base+cur.size))
@@ -153,7 +131,7 @@ func (h *ahead) prepare(end, n int64) {
 // stays what it is. Only what has space on disk is touched.
 func (h *ahead) touch(w *writing, mapped *mapfile.File, end, to int64) {
 	to = min(to, w.base+w.reserved.Load())
-	from := max(end, h.touched, w.base)
+	from := max(end, w.touched, w.base)
 	b := mapped.Bytes()
 	for at := (from + pageSize - 1) / pageSize * pageSize; at < to; at += pageSize {
 		word := (*uint32)(unsafe.Pointer(&b[at-w.base])) // a page's beginning is aligned
@@ -163,7 +141,7 @@ func (h *ahead) touch(w *writing, mapped *mapfile.File, end, to int64) {
 		}
 		atomic.OrUint32(word, 0)
 	}
-	h.touched = max(h.touched, to)
+	w.touched = max(w.touched, to)
 }
 
 // zero writes zeros and syncs them, so that the sync of records that come there later has
@@ -173,7 +151,7 @@ func (h *ahead) zero(w *writing, end, to int64) {
 	wrote := false
 	for {
 		h.writeMu.Lock()
-		from := max(h.zeroed, end, w.base)
+		from := max(w.zeroed, end, w.base)
 		n := min(int64(len(zeros)), to-from)
 		if n <= 0 || from > end && to-from < zeroAhead/2 && !wrote {
 			h.writeMu.Unlock()
@@ -181,7 +159,7 @@ func (h *ahead) zero(w *writing, end, to int64) {
 		}
 		_, err := w.zeros.WriteAt(zeros[:n], from-w.base)
 		if err == nil {
-			h.zeroed = from + n
+			w.zeroed = from + n
 		}
 		h.writeMu.Unlock()
 		if err != nil {
@@ -204,7 +182,7 @@ func (h *ahead) write(c chunk) error {
 	if _, err := c.seg.file.WriteAt(c.data, c.at); err != nil {
 		return err
 	}
-	h.zeroed = max(h.zeroed, c.seg.base+c.at+int64(len(c.data)))
+	c.seg.zeroed = max(c.seg.zeroed, c.seg.base+c.at+int64(len(c.data)))
 	return nil
 }
 

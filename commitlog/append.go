@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/internal/planted"
+	"github.com/warmlog/warmlog/internal/wake"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -31,6 +33,9 @@ type AppendOptions struct {
 	WithCRC bool
 	// Clock returns the store time of records, ms since 1970.
 	Clock func() int64
+	// Failed, if not nil, is called once, with why no more appends are taken, by the goroutine
+	// that met it, which may hold the appender's locks.
+	Failed func(error)
 }
 
 // Appender is the writer of a log: there is one. All methods may be called concurrently.
@@ -51,7 +56,10 @@ type Appender struct {
 	}
 	// pos is mu.pos for who does not hold mu.
 	pos atomic.Int64
+	// moved is told when pos, the written, the durable or the visible end has moved.
+	moved wake.Point
 
+	show  show
 	sync  syncer
 	ahead ahead
 	// failed is why no more appends are taken. It stays.
@@ -93,6 +101,8 @@ func (l *Log) OpenAppender(end, newest int64, o AppendOptions) (*Appender, error
 	a.mu.pos, a.mu.time = end, newest
 	a.pos.Store(end)
 	a.sync.durable.Store(end)
+	a.sync.written.Store(end)
+	a.show.limit.Store(math.MaxInt64)
 	a.sync.round = make(chan struct{})
 	if s := l.Segment(end); s != nil {
 		var err error
@@ -110,6 +120,13 @@ func (l *Log) OpenAppender(end, newest int64, o AppendOptions) (*Appender, error
 // End returns the physical offset behind the newest record, visible or not.
 func (a *Appender) End() int64 { return a.pos.Load() }
 
+// Wait returns when come reports true, or with the error of ctx. come is asked again whenever
+// an end of the log has moved, and after [Appender.Wake].
+func (a *Appender) Wait(ctx context.Context, come func() bool) error { return a.moved.Wait(ctx, come) }
+
+// Wake lets those who wait look again.
+func (a *Appender) Wake() { a.moved.Changed() }
+
 // Lock is held while n records or queue offsets are looked at that only Append changes.
 func (a *Appender) Lock()   { a.mu.Lock() }
 func (a *Appender) Unlock() { a.mu.Unlock() }
@@ -124,7 +141,7 @@ func (a *Appender) Append(records []Placed) (err error) {
 	defer func() { // also while another panic than a fault passes through: the clock's
 		a.mu.Unlock()
 		debug.SetPanicOnFault(old)
-		a.ahead.moved()
+		a.moved.Changed()
 	}()
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -136,6 +153,9 @@ func (a *Appender) Append(records []Placed) (err error) {
 	}
 	if err := a.planLocked(records); err != nil {
 		return err
+	}
+	if a.ahead.written.Load() {
+		a.ahead.written.Store(false)
 	}
 	a.mu.time = max(a.mu.time, a.o.Clock()) // one time for the group, which never falls
 	for i := range records {
@@ -227,7 +247,7 @@ func (a *Appender) storeLocked(b []byte) {
 func (a *Appender) movedLocked(n int64) {
 	a.mu.pos += n
 	a.pos.Store(a.mu.pos)
-	if a.o.Mode == layout.Written {
+	if a.o.Mode == layout.Written && a.mu.pos <= a.show.limit.Load() {
 		a.log.SetMax(a.mu.pos) // publishes the record: its bytes were stored before
 	}
 }
@@ -252,13 +272,18 @@ func (a *Appender) roomLocked(n int64) error {
 		a.storeLocked(blank[:])
 		a.movedLocked(left)
 	}
+	a.enterLocked(next)
+	return nil
+}
+
+// enterLocked makes the next segment the one that is written.
+func (a *Appender) enterLocked(next *writing) {
 	if a.mu.cur != nil {
 		a.mu.cur.seg.lastTime.Store(a.mu.time)
 	}
 	a.log.add(next.seg)
 	a.mu.cur, a.mu.next = next, nil
 	a.mu.dirty = append(a.mu.dirty, next)
-	return nil
 }
 
 // Failed returns why the log takes no more appends, nil if it does.
@@ -272,7 +297,9 @@ func (a *Appender) Failed() error {
 // fail latches an error: bytes that were to be on disk may not be, whatever succeeds later.
 func (a *Appender) fail(cause error) error {
 	err := fmt.Errorf("%w: %w", ErrFailed, cause)
-	a.failed.CompareAndSwap(nil, &err)
+	if a.failed.CompareAndSwap(nil, &err) && a.o.Failed != nil {
+		a.o.Failed(err)
+	}
 	return *a.failed.Load()
 }
 

@@ -37,8 +37,12 @@ type writing struct {
 	// under reserveMu.
 	reserved  atomic.Int64
 	reserveMu sync.Mutex
-	named     bool   // its name is durable; for the leader of a round
-	temp      string // its name as long as it has no other
+	// zeroed is the physical offset up to which the file has zeros or records on disk, in
+	// Flushed mode; guarded by ahead.writeMu. touched is the one up to which pages were
+	// touched; of ahead's goroutine.
+	zeroed, touched int64
+	named           bool   // its name is durable; for the leader of a round
+	temp            string // its name as long as it has no other
 }
 
 // nextSegment returns the segment that begins at base, under its name, with room for n bytes:

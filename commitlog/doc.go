@@ -11,8 +11,7 @@
 // with the number of bytes left).
 //
 // The package may open, list, map, read, make, write and delete the files of one directory.
-// It knows nothing of
-// queues; who decides where the log ends, and whether damage is a torn tail or corruption,
+// It knows nothing of queues; who decides where the log ends, and whether damage is a torn tail or corruption,
 // is the store above.
 //
 // # Reading
@@ -36,10 +35,14 @@
 // before, by the background or by the append itself, which then fails with [ErrNoSpace] and
 // uses up nothing. What failed to sync is latched ([ErrFailed]).
 //
+// [Appender.AppendRaw] takes parts of another log as they are, by one write each;
+// [Appender.SetLimit] keeps the visible end back; [Appender.Cut] ends the log earlier.
+//
 // # Concurrency
 //
-// Appender.mu (places) → Log.mu, writing.reserveMu; syncer.mu (who leads) and ahead.mu,
-// ahead.writeMu (zeros do not follow records) are held with neither.
+// show.mu (the visible end below a limit) → Appender.mu (places) → Log.mu, writing.reserveMu,
+// ahead.writeMu (zeros do not follow records); syncer.mu (who leads) and ahead.mu are held with
+// none.
 //
 // All methods of Log may be called concurrently. The list of segments is an immutable
 // snapshot behind an atomic pointer: a reader that indexes into it can neither be led to

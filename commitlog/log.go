@@ -226,6 +226,11 @@ func (l *Log) Map(off int64) (base int64, data []byte, held interface{ Release()
 	if err != nil {
 		return 0, nil, nil, err
 	}
+	// The end is looked at again: a log that was cut has another file now, with nothing behind it.
+	if max = min(max, l.Max()); off >= max {
+		file.Release()
+		return 0, nil, nil, ErrBeyond
+	}
 	n := min(s.Size, max-s.Base)
 	return s.Base, file.Bytes()[:n:n], file, nil
 }
@@ -319,6 +324,9 @@ func (l *Log) read(off, n int64, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Release()
+	if max = min(max, l.Max()); off >= max { // see Map
+		return nil, ErrBeyond
+	}
 	n = min(n, s.End()-off, max-off)
 	if int64(cap(buf)) < n {
 		buf = make([]byte, n)

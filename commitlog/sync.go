@@ -15,6 +15,8 @@ import (
 type syncer struct {
 	// durable is the physical offset up to which the log is on disk.
 	durable atomic.Int64
+	// written is, in Flushed mode, the physical offset up to which the files have the log.
+	written atomic.Int64
 
 	mu      sync.Mutex
 	leading bool          // guarded by mu
@@ -53,11 +55,21 @@ func (s *syncer) giveBack(b []byte) {
 // Durable returns the physical offset up to which the log is on disk.
 func (a *Appender) Durable() int64 { return a.sync.durable.Load() }
 
+// Written returns the physical offset up to which the log's files have it: a killed process
+// leaves that much.
+func (a *Appender) Written() int64 {
+	if a.o.Mode == layout.Written {
+		return a.pos.Load()
+	}
+	return a.sync.written.Load()
+}
+
 // Commit returns when the log is on disk up to a physical offset: it leads a round, or waits
 // for the one in progress. The error is [ErrFailed], or that of ctx: the records then are
-// in the log all the same, and may come to the disk.
+// in the log all the same, and may come to the disk. A log that was cut below that offset
+// meanwhile had all of it on disk before.
 func (a *Appender) Commit(ctx context.Context, to int64) error {
-	for a.sync.durable.Load() < to {
+	for a.sync.durable.Load() < min(to, a.pos.Load()) {
 		if err := a.Failed(); err != nil && !planted.SyncAfterFailure {
 			return err
 		}
@@ -79,16 +91,20 @@ func (a *Appender) Commit(ctx context.Context, to int64) error {
 		a.sync.leading = true
 		a.sync.mu.Unlock()
 		err := a.lead()
-		a.sync.mu.Lock()
-		a.sync.leading = false
-		close(a.sync.round)
-		a.sync.round = make(chan struct{})
-		a.sync.mu.Unlock()
+		a.endRound()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (a *Appender) endRound() {
+	a.sync.mu.Lock()
+	defer a.sync.mu.Unlock()
+	a.sync.leading = false
+	close(a.sync.round)
+	a.sync.round = make(chan struct{})
 }
 
 // lead writes and syncs all that was appended.
@@ -109,6 +125,8 @@ func (a *Appender) lead() error {
 		}
 		a.sync.giveBack(c.data)
 	}
+	raise(&a.sync.written, end)
+	a.moved.Changed() // a slave may have it before it is on disk here
 	names := false
 	for _, w := range dirty {
 		if err := syncData(w.file); err != nil && !planted.IgnoreSyncError {
@@ -122,10 +140,12 @@ func (a *Appender) lead() error {
 			return a.fail(err)
 		}
 	}
-	if a.o.Mode == layout.Flushed {
+	if a.o.Mode == layout.Flushed && end <= a.show.limit.Load() {
 		a.log.SetMax(end) // first: who sees that it is durable may expect to read it
 	}
 	a.sync.durable.Store(end)
+	a.showMore() // where a limit moved meanwhile
+	a.moved.Changed()
 	a.giveUp(dirty, cur)
 	return nil
 }

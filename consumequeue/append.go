@@ -2,6 +2,7 @@ package consumequeue
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -34,13 +35,19 @@ func (q *Queue) Numbered() bool { return q.next.known.Load() }
 // appender's lock is held by who uses it.
 func (q *Queue) Next() *int64 { return &q.next.off }
 
-// Add takes encoded entries of messages that this process appended: they continue the queue
+// Add takes encoded entries of messages that came into the log: they continue the queue
 // from off on. They are kept in memory, where readers see them when Add has returned, until
-// [Queue.Flush]. The bounds must be known. It reports whether the queue had nothing to flush
-// before.
-func (q *Queue) Add(off int64, entries []byte) (first bool) {
+// [Queue.Flush]. It reports whether the queue had nothing to flush before. Where nobody has
+// looked at the queue's files yet, it does so, and the error is from there.
+func (q *Queue) Add(ctx context.Context, off int64, entries []byte) (first bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	b := q.minMax.Load()
+	if b == nil {
+		if b, err = q.boundsLocked(ctx); err != nil {
+			return false, err
+		}
+	}
 	end := off + int64(len(entries)/EntrySize)
 	if q.checked.Load() == math.MaxInt64 || off != q.seenTo {
 		q.checked.Store(off)
@@ -50,10 +57,6 @@ func (q *Queue) Add(off int64, entries []byte) (first bool) {
 		q.seenFrom = off
 	}
 	q.layLocked(off, entries)
-	b := q.minMax.Load()
-	if b == nil {
-		b = &bounds{off, off, q.log.Min()}
-	}
 	next := bounds{b.min, end, b.logMin}
 	if b.min == b.max {
 		next.min = off
@@ -61,7 +64,7 @@ func (q *Queue) Add(off int64, entries []byte) (first bool) {
 	q.minMax.Store(&next)
 	first = !q.unflushed
 	q.unflushed = true
-	return first
+	return first, nil
 }
 
 // Unflushed reports whether there are entries that are only in memory.
@@ -178,6 +181,42 @@ func (f *files) with(off int64, cache *mapfile.Cache) *files {
 func (q *Queue) Trim(dirty []string) ([]string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.trimLocked(dirty)
+}
+
+// Cut takes away the messages whose records lie at or above a physical offset, where the log
+// was cut, and returns where the queue ends now. The files that were written are appended to
+// dirty.
+func (q *Queue) Cut(ctx context.Context, logEnd int64, dirty []string) (int64, []string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.boundsLocked(ctx)
+	if err != nil {
+		return 0, dirty, err
+	}
+	st := q.state.Load()
+	end := findMin(q.reader(st), b.min, b.max, logEnd)
+	if end == b.max {
+		return end, dirty, nil
+	}
+	q.minMax.Store(&bounds{b.min, end, b.logMin}) // first: a reader that sees it asks for nothing above
+	var runs []run
+	for _, r := range st.runs {
+		if r.end() > end {
+			r.entries = r.entries[: max(0, end-r.first)*EntrySize : max(0, end-r.first)*EntrySize]
+		}
+		if len(r.entries) > 0 {
+			runs = append(runs, r)
+		}
+	}
+	q.state.Store(&state{st.files, runs})
+	q.seenFrom, q.seenTo, q.expected = min(q.seenFrom, end), min(q.seenTo, end), min(q.expected, end)
+	q.checked.Store(min(q.checked.Load(), end))
+	dirty, err = q.trimLocked(dirty)
+	return end, dirty, err
+}
+
+func (q *Queue) trimLocked(dirty []string) ([]string, error) {
 	b, st := q.minMax.Load(), q.state.Load()
 	f := st.files
 	buf := make([]byte, 4096*EntrySize)

@@ -20,6 +20,7 @@
 //	FuzzCheckpoint   checkpoint and abort file                the twin's fields; the same messages as without
 //	FuzzJSON         a table and its spare copy               encoding/json's values, in range, or an error of its class
 //	FuzzLog          segments                                 whole records that lie where they say, or a damage
+//	FuzzRaw          a part of another log                    whole records and blanks, or a refusal
 //	FuzzPull         a pull of a made queue                   the state table
 //
 // Targets that open a store write its files to one directory per process and use it again.

@@ -290,7 +290,7 @@ func isDamage(err error) bool {
 
 // hangs is how long one execution may take: a thousand times as long as it should, since
 // the machine may be busy.
-const hangs = 30 * time.Second
+const hangs = 2 * time.Minute
 
 // watch ends the process when something takes far too long, so that the input is kept.
 func watch(d time.Duration) (stop func()) {

@@ -22,6 +22,7 @@ func (s Store) Lock() string              { return s.in("lock") }
 func (s Store) State() string     { return s.in("warmlog/state") }
 func (s Store) QueueEnds() string { return s.in("warmlog/queues") }
 func (s Store) Deleted() string   { return s.in("warmlog/deleted") }
+func (s Store) Cut() string       { return s.in("warmlog/cut") }
 func (s Store) Temp() string      { return s.in("warmlog/temp") }
 func (s Store) Aside() string     { return s.in("warmlog/aside") }
 
