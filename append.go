@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/consumequeue"
@@ -113,6 +112,7 @@ func (s *Store) AppendAsync(m *message.Message, d Durability, done func(Appended
 // appendBatch are messages on their way into the log.
 type appendBatch struct {
 	buf     []byte // their records
+	ends    []int  // of each in buf
 	records []commitlog.Placed
 	queues  []*consumequeue.Queue
 }
@@ -128,7 +128,7 @@ func (b *appendBatch) giveBack() {
 	}
 	clear(b.records)
 	clear(b.queues)
-	b.buf, b.records, b.queues = b.buf[:0], b.records[:0], b.queues[:0]
+	b.buf, b.ends, b.records, b.queues = b.buf[:0], b.ends[:0], b.records[:0], b.queues[:0]
 	batches.Put(b)
 }
 
@@ -175,17 +175,21 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 	if err := s.accepts(); err != nil {
 		return err
 	}
+	now := s.options.Clock().UnixMilli()
 	for _, m := range ms {
-		if err := s.encode(ctx, b, m); err != nil {
+		if err := s.encode(ctx, b, m, now); err != nil {
 			return err
 		}
 	}
-	for i, q := range b.queues {
+	from := 0
+	for i, q := range b.queues { // now that the buffer stays where it is
+		p := commitlog.Placed{Record: b.buf[from:b.ends[i]]}
 		if q != nil {
-			b.records[i].Next = q.Next()
+			p.Next = q.Next()
 		}
+		b.records, from = append(b.records, p), b.ends[i]
 	}
-	if err := s.w.appender.Append(b.records); err != nil {
+	if err := s.w.appender.Append(b.records, now); err != nil {
 		if errors.Is(err, commitlog.ErrTooLarge) {
 			err = fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
@@ -206,7 +210,7 @@ func (s *Store) accepts() error {
 }
 
 // encode appends a message's record to a batch.
-func (s *Store) encode(ctx context.Context, b *appendBatch, m *message.Message) error {
+func (s *Store) encode(ctx context.Context, b *appendBatch, m *message.Message, now int64) error {
 	if err := m.Validate(s.options.RecordCRC); err != nil {
 		return err
 	}
@@ -215,7 +219,7 @@ func (s *Store) encode(ctx context.Context, b *appendBatch, m *message.Message) 
 	}
 	given := *m
 	if given.BornTimestamp == 0 {
-		given.BornTimestamp = s.options.Clock().UnixMilli()
+		given.BornTimestamp = now
 	}
 	if !given.BornHost.IsValid() {
 		given.BornHost = s.options.StoreHost
@@ -232,7 +236,7 @@ func (s *Store) encode(ctx context.Context, b *appendBatch, m *message.Message) 
 			return err
 		}
 	}
-	b.records = append(b.records, commitlog.Placed{Record: b.buf[from:len(b.buf):len(b.buf)]})
+	b.ends = append(b.ends, len(b.buf))
 	b.queues = append(b.queues, q)
 	return nil
 }
@@ -335,9 +339,4 @@ func (a *acks) settle(w *writer) {
 			one.done(one.at, err)
 		}
 	}
-}
-
-// millis is the store's clock as the log wants it.
-func millis(clock func() time.Time) func() int64 {
-	return func() int64 { return clock().UnixMilli() }
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmlog/warmlog"
 	"github.com/warmlog/warmlog/internal/storetest"
+	"github.com/warmlog/warmlog/message"
 )
 
 // raced is how much a race test appends.
@@ -42,6 +43,21 @@ func TestCrashReaderOfTheEnd(t *testing.T) {
 					}
 				})
 			}
+			group.Go(func() { // batches that are written, beside records that are stored
+				for off := int64(0); !stop.Load(); off += 40 {
+					if _, max := s.Bounds(); max > raced {
+						return
+					}
+					var batch []*message.Message
+					for i := range int64(40) {
+						batch = append(batch, storetest.Message(crashTopic, 2, off+i, 500))
+					}
+					if _, err := s.AppendAll(context.Background(), batch, warmlog.StoreDefault); err != nil {
+						t.Errorf("append: %v", err)
+						return
+					}
+				}
+			})
 			reader.Go(func() {
 				for _, pos := s.Bounds(); !stop.Load() && !t.Failed(); {
 					if _, max := s.Bounds(); max > pos {

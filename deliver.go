@@ -33,6 +33,7 @@ type delivery struct {
 	queue   *consumequeue.Queue
 	first   int64
 	entries []byte
+	view    message.View // of the record at hand: a local one would be allocated for each
 	// touched are the queues that got entries since the last notification.
 	touched []*consumequeue.Queue
 	// last is the store time and place of the newest record delivered.
@@ -202,14 +203,14 @@ func (d *delivery) walk(data []byte, base, pos int64) (int64, error) {
 		if _, magic := message.Size(rest); magic == message.MagicBlank {
 			return segmentEnd, nil
 		}
-		v, err := message.Decode(rest)
-		if err != nil {
+		var err error
+		if d.view, err = message.Decode(rest); err != nil {
 			return pos, d.store.log.Damage(pos, err)
 		}
-		if err := d.record(&v, pos); err != nil {
+		if err := d.record(&d.view, pos); err != nil {
 			return pos, err
 		}
-		pos += int64(v.Size())
+		pos += int64(d.view.Size())
 	}
 	return pos, nil
 }

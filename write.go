@@ -129,7 +129,7 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	var err error
 	end := s.log.Max()
 	w.appender, err = s.log.OpenAppender(end, max(s.newest, s.checkpoint.PhysicTime), commitlog.AppendOptions{
-		Mode: w.mode(), Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Clock: millis(s.options.Clock), Failed: s.options.Failed,
+		Mode: w.mode(), Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Failed: s.options.Failed,
 	})
 	if err != nil {
 		return err

@@ -93,6 +93,24 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkAppendAll appends 64 messages at a time; time and floors are for each message.
+func BenchmarkAppendAll(b *testing.B) {
+	for _, body := range []int{128, 1024, 4096} {
+		b.Run(fmt.Sprintf("body=%d", body), func(b *testing.B) {
+			a := newAppending(b, body, warmlog.Options{})
+			buffer, fresh := newAppendFloor(b, body), newAppendFloor(b, body)
+			b.Cleanup(func() { buffer.close(); fresh.close() })
+			batch := slices.Repeat([]*message.Message{a.msg}, 64)
+			compare(b, func(n int) {
+				for ; n > 0; n -= len(batch) {
+					_, err := a.store.AppendAll(context.Background(), batch[:min(n, len(batch))], warmlog.StoreDefault)
+					check(b, err)
+				}
+			}, yard{"buffer", buffer.buffer}, yard{"fresh", fresh.mapping})
+		})
+	}
+}
+
 // BenchmarkAppendParallel appends from several goroutines; the floor is one goroutine of the
 // same engine.
 func BenchmarkAppendParallel(b *testing.B) {

@@ -31,8 +31,6 @@ type AppendOptions struct {
 	Temp string
 	// WithCRC fills in the checksum over the whole record; records reserve the place for it.
 	WithCRC bool
-	// Clock returns the store time of records, ms since 1970.
-	Clock func() int64
 	// Failed, if not nil, is called once, with why no more appends are taken, by the goroutine
 	// that met it, which may hold the appender's locks.
 	Failed func(error)
@@ -75,7 +73,9 @@ type chunk struct {
 
 // Placed is one record to append. Append fills in what is not given.
 type Placed struct {
-	Record []byte // as message.AppendRecord made it; stamped in place
+	// Record is as message.AppendRecord made it, and is stamped in place. Those that lie in one
+	// buffer, one behind the other, are written at once where that is cheaper.
+	Record []byte
 	// Next is the next offset of the record's queue, guarded by the appender's lock: Append
 	// assigns it and adds 1. Nil for a record that has no place in a queue.
 	Next *int64
@@ -134,11 +134,12 @@ func (a *Appender) Unlock() { a.mu.Unlock() }
 // Append gives records the next places of the log, in order. In Written mode they are stored
 // and visible when it returns; in Flushed mode they are neither before [Appender.Commit] has
 // come to their end. All are placed or none: an error uses up nothing, but for a fault of the
-// disk in between, after which nothing is appended any more.
-func (a *Appender) Append(records []Placed) (err error) {
+// disk in between, after which nothing is appended any more. now, ms since 1970, is their
+// store time, unless that of the log is higher.
+func (a *Appender) Append(records []Placed, now int64) (err error) {
 	old := debug.SetPanicOnFault(true)
 	a.mu.Lock()
-	defer func() { // also while another panic than a fault passes through: the clock's
+	defer func() { // also while another panic than a fault passes through
 		a.mu.Unlock()
 		debug.SetPanicOnFault(old)
 		a.moved.Changed()
@@ -154,10 +155,16 @@ func (a *Appender) Append(records []Placed) (err error) {
 	if err := a.planLocked(records); err != nil {
 		return err
 	}
+	a.mu.time = max(a.mu.time, now)
+	if a.o.Mode == layout.Written && oneBuffer(records) >= writeFrom {
+		if err := a.writeLocked(records); err != nil {
+			return a.fail(err)
+		}
+		return nil
+	}
 	if a.ahead.written.Load() {
 		a.ahead.written.Store(false)
 	}
-	a.mu.time = max(a.mu.time, a.o.Clock()) // one time for the group, which never falls
 	for i := range records {
 		if err := a.placeLocked(&records[i]); err != nil {
 			return a.fail(err)
@@ -208,16 +215,9 @@ func (a *Appender) placeLocked(p *Placed) error {
 	if err := a.roomLocked(size); err != nil {
 		return err
 	}
-	p.Offset, p.StoreTime, p.QueueOffset = a.mu.pos, a.mu.time, 0
-	if p.Next != nil {
-		p.QueueOffset = *p.Next
-	}
-	message.Stamp(p.Record, p.QueueOffset, p.Offset, p.StoreTime, a.o.WithCRC)
+	a.stampLocked(p, a.mu.pos)
 	a.storeLocked(p.Record)
 	a.movedLocked(size)
-	if p.Next != nil {
-		*p.Next++
-	}
 	return nil
 }
 

@@ -17,8 +17,10 @@ const MaxQueueID = 1<<20 - 1
 // Validate reports everything for which a message cannot be stored, in one error that is
 // an [ErrInvalid]: topic empty, not UTF-8, longer than [MaxTopic] bytes or with a path in
 // it; queue id below 0 or over [MaxQueueID]; properties without a name, with a separator or
-// zero byte (which a record that was not written to its end has there, see [View.Torn]), with a name that the store assigns (the checksum's, a further queue's offsets), or that take more than [MaxProperties] bytes; a record that would not fit 31 bits. withCRC
-// is whether a whole-record checksum will be added.
+// zero byte (which a record that was not written to its end has there, see [View.Torn]), with
+// a name that the store assigns (the checksum's, a further queue's offsets), or that take more
+// than [MaxProperties] bytes; a record that would not fit 31 bits. withCRC is whether a
+// whole-record checksum will be added.
 func (m *Message) Validate(withCRC bool) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -29,7 +31,7 @@ func (m *Message) Validate(withCRC bool) error {
 		fault("topic has %d bytes, limit %d", len(t), MaxTopic)
 	case !utf8.ValidString(t):
 		fault("topic %q is not UTF-8", t)
-	case t == "." || t == ".." || strings.ContainsAny(t, "/\x00"):
+	case t == "." || t == ".." || strings.IndexByte(t, '/') >= 0 || strings.IndexByte(t, 0) >= 0:
 		fault("topic %q is no name for a directory", t)
 	}
 	if m.QueueID < 0 || m.QueueID > MaxQueueID {
@@ -41,7 +43,7 @@ func (m *Message) Validate(withCRC bool) error {
 		if name == PropCRC || name == PropMultiQueueOffs {
 			fault("property %q is the store's to assign", name)
 		}
-		if name == "" || strings.ContainsAny(name, "\x00\x01\x02") || strings.ContainsAny(value, "\x00\x01\x02") {
+		if name == "" || separates(name) || separates(value) {
 			fault("property %q=%q has no name or holds a separator or zero byte", name, value)
 		}
 	}
@@ -67,4 +69,15 @@ func (m *Message) Validate(withCRC bool) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrInvalid, errors.Join(faults...))
+}
+
+// separates reports whether a name or value has a separator or zero byte. It is asked of every
+// message.
+func separates(s string) bool {
+	for i := range len(s) {
+		if s[i] <= '\x02' {
+			return true
+		}
+	}
+	return false
 }
