@@ -180,6 +180,7 @@ func TestModel(t *testing.T) {
 					delete(m.next, queueID{topic, id})
 				}
 			},
+			"truncate": func(t *rapid.T) { m.truncate(t) },
 			"reopen": func(t *rapid.T) {
 				must(t, m.store.Close())
 				switch rapid.SampledFrom([]string{"", "", "consumequeue", "index", "checkpoint", "warmlog/state", "abort"}).Draw(t, "lost") {
@@ -212,6 +213,33 @@ func TestModel(t *testing.T) {
 		}
 		m.open(t)
 	})
+}
+
+// truncate ends the log where some message begins, as a slave does.
+func (m *storeModel) truncate(t *rapid.T) {
+	ctx := context.Background()
+	var begins []int64
+	for _, all := range m.queues {
+		for _, mm := range all {
+			begins = append(begins, mm.pos)
+		}
+	}
+	if len(begins) == 0 {
+		return
+	}
+	slices.Sort(begins)
+	// Near the end more often than not: a log that loses all of it again and again is short.
+	at := begins[len(begins)-1-min(len(begins)-1, rapid.IntRange(0, 1<<rapid.IntRange(0, 7).Draw(t, "far")).Draw(t, "back"))]
+	must(t, m.store.SetRole(ctx, getmessage.Slave))
+	must(t, m.store.Truncate(ctx, at))
+	must(t, m.store.SetRole(ctx, getmessage.Master))
+	for q, all := range m.queues {
+		i := sort.Search(len(all), func(i int) bool { return all[i].pos >= at })
+		if i < len(all) {
+			m.next[q] = all[i].off
+		}
+		m.queues[q] = all[:i]
+	}
 }
 
 // renumber forgets the numbering of queues that only their files know: those of which the
