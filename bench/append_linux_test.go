@@ -18,7 +18,8 @@ type appending struct {
 	b     testing.TB
 	store *warmlog.Store
 	msg   *message.Message
-	late  []int64 // ns of single appends
+	mu    sync.Mutex
+	late  []int64 // ns of single appends; guarded by mu
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 }
@@ -55,21 +56,26 @@ func (a *appending) read(ctx context.Context) {
 	}
 }
 
-// one appends messages singly, and keeps how long some of them took.
-func (a *appending) one(n int, d warmlog.Durability) {
-	ctx := context.Background()
-	for range n {
+// one appends messages singly, and keeps how long each of them took.
+func (a *appending) one(n int) {
+	took := make([]int64, n)
+	for i := range took {
 		began := time.Now()
-		_, err := a.store.AppendWith(ctx, a.msg, d)
+		_, err := a.store.Append(context.Background(), a.msg)
 		check(a.b, err)
-		a.late = append(a.late, int64(time.Since(began)))
+		took[i] = int64(time.Since(began))
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.late = append(a.late, took...)
 }
 
-// report adds the p99.9 and the maximum of what was kept.
+// report adds median, p99, p99.9 and maximum of what was kept.
 func (a *appending) report(b *testing.B) {
 	slices.Sort(a.late)
 	if n := len(a.late); n > 0 {
+		b.ReportMetric(float64(a.late[n/2])/1e3, "p50-us")
+		b.ReportMetric(float64(a.late[n*99/100])/1e3, "p99-us")
 		b.ReportMetric(float64(a.late[n*999/1000])/1e3, "p99.9-us")
 		b.ReportMetric(float64(a.late[n-1])/1e3, "max-us")
 	}
@@ -86,7 +92,7 @@ func BenchmarkAppend(b *testing.B) {
 			a.late = make([]int64, 0, b.N+64)
 			buffer, fresh, warm := newAppendFloor(b, body), newAppendFloor(b, body), newAppendFloor(b, body)
 			b.Cleanup(func() { buffer.close(); fresh.close(); warm.close() })
-			compare(b, func(n int) { a.one(n, warmlog.StoreDefault) },
+			compare(b, a.one,
 				yard{"buffer", buffer.buffer}, yard{"fresh", fresh.mapping}, yard{"recycled", warm.recycled})
 			a.report(b)
 		})
@@ -145,10 +151,11 @@ func BenchmarkAppendFlushed(b *testing.B) {
 			compare(b, func(n int) {
 				var group sync.WaitGroup
 				for range writers {
-					group.Go(func() { a.plain(n/writers + 1) })
+					group.Go(func() { a.one(n/writers + 1) })
 				}
 				group.Wait()
 			}, yard{"fdatasync", f.group})
+			a.report(b)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -27,27 +28,38 @@ type ahead struct {
 	// writeMu is held while bytes are written to a segment by pwrite: zeros must not follow
 	// records.
 	writeMu sync.Mutex
-	// written says that the last bytes did not come by stores to the mapping: no page need be
-	// touched for the next ones.
+	// written says that the last bytes did not come by stores to the mapping: nothing need be
+	// laid for the next ones.
 	written atomic.Bool
+	piece   atomic.Int64 // bytes that are laid at once
+	synced  atomic.Bool  // a sync has ended since pages were touched
 }
 
-// How far ahead: what comes in within a sixteenth of a second, at the current rate. A sync
-// makes pages that were touched and not stored into as dear as new ones, so that more would
-// be touched in vain.
+// How far ahead. Zeros that are laid and then synced, before a record comes to them, have been
+// written in vain, and their pages are as dear as new ones: what comes in within a few
+// milliseconds is enough. Each sync writes the whole piece in which a record lies, so that pieces
+// are small where little comes in.
 const (
-	leastAhead  = 1 << 20
-	mostAhead   = 64 << 20
-	aheadShare  = 16 // of a second
-	zeroAhead   = 16 << 20
-	zeroPiece   = 256 << 10
-	pageSize    = 4096
-	restPeriod  = 2 * time.Millisecond
-	restsToIdle = 50
+	leastPiece   = 16 << 10
+	mostPiece    = 1 << 20
+	pieceShare   = 512 // of what comes in within a second
+	distShare    = 64  // likewise
+	mostDist     = 8 << 20
+	leastSpace   = reserveStep / 2
+	segmentShare = 8 // of a segment: the next one is made when so much is left
+	zeroAhead    = 16 << 20
+	zeroPiece    = 256 << 10
+	pageSize     = 4096
+	restPeriod   = 2 * time.Millisecond
+	restsToIdle  = 50
 )
+
+// zeros is what is laid. Nobody writes to it.
+var zeros [mostPiece]byte
 
 func (h *ahead) start(a *Appender) {
 	h.a = a
+	h.piece.Store(leastPiece)
 	ctx, quit := context.WithCancel(context.Background())
 	h.quit = quit
 	h.done.Go(func() { h.run(ctx) })
@@ -87,7 +99,7 @@ func (h *ahead) run(ctx context.Context) {
 			rate = max(0, (rate+int64(float64(end-last)/d.Seconds()))/2)
 			last, began = end, time.Now()
 		}
-		h.prepare(end, min(max(rate/aheadShare, leastAhead), mostAhead))
+		h.prepare(end, rate)
 		select {
 		case <-ctx.Done():
 			return
@@ -96,9 +108,9 @@ func (h *ahead) run(ctx context.Context) {
 	}
 }
 
-// prepare makes the next n bytes behind end ready. What fails will fail again, and be told,
-// when an append comes to it.
-func (h *ahead) prepare(end, n int64) {
+// prepare makes ready what comes behind end, at a rate of bytes a second. What fails will fail
+// again, and be told, when an append comes to it.
+func (h *ahead) prepare(end, rate int64) {
 	h.a.mu.Lock()
 	cur := h.a.mu.cur
 	var mapped *mapfile.File
@@ -110,56 +122,111 @@ func (h *ahead) prepare(end, n int64) {
 	if cur == nil {
 		return
 	}
-	to := min(end+n, cur.base+cur.size)
+	limit := cur.base + cur.size
 	if mapped != nil {
-		_ = cur.reserve(to - cur.base)
+		// Reserving can take long on a disk that is nearly full: it begins a second before.
+		_ = cur.reserve(end - cur.base + max(rate, leastSpace))
 		if !h.written.Load() {
-			// A page that cannot be read: the append that comes to it says so.
-			_ = mapfile.Guard(func() { h.touch(cur, mapped, end, to) })
+			piece := int64(leastPiece)
+			for piece < min(rate/pieceShare, mostPiece) {
+				piece *= 2
+			}
+			h.piece.Store(piece)
+			to := min(end+min(max(2*piece, rate/distShare), mostDist), limit)
+			// A page that cannot be touched: the append that comes to it says so.
+			_ = mapfile.Guard(func() {
+				if h.synced.Swap(false) || planted.PlainToucher {
+					touch(cur, mapped, end, cur.laid.Load())
+				}
+				for cur.laid.Load() < to && h.lay(cur, mapped, to) == nil {
+				}
+			})
 		}
 		mapped.Release()
 	} else {
-		h.zero(cur, end, min(end+zeroAhead, cur.base+cur.size))
+		h.zero(cur, end, min(end+zeroAhead, limit))
 	}
-	if end+max(n, cur.size/8) > cur.base+cur.size {
-		h.makeNext(cur.base + cur.size)
+	if end+max(rate/distShare, cur.size/segmentShare) > limit {
+		h.makeNext(limit)
 	}
 }
 
-// touch makes pages of a mapping writable: the first store to a page enters the kernel. It
-// stores nothing of its own (an atomic OR of zero), so that a record which comes in between
-// stays what it is. Only what has space on disk is touched.
-func (h *ahead) touch(w *writing, mapped *mapfile.File, end, to int64) {
-	to = min(to, w.base+w.reserved.Load())
-	from := max(end, w.touched, w.base)
+// ready makes sure that a segment can be stored into up to a physical offset: its pages are
+// there. The appender's lock is held.
+func (h *ahead) ready(w *writing, to int64) error {
+	for w.laid.Load() < to {
+		if err := h.lay(w, nil, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lay writes one more piece of zeros where no record is yet: pages that come by one large write
+// cost a tenth of those that come by faults. With a mapping, they are made writable, too.
+//
+// Records are stored below laid only, and zeros come above it only: neither meets the other.
+func (h *ahead) lay(w *writing, mapped *mapfile.File, to int64) error {
+	h.writeMu.Lock()
+	defer h.writeMu.Unlock()
+	from := w.laid.Load()
+	if from >= to {
+		return nil // somebody else did
+	}
+	at, piece := from-w.base, h.piece.Load()
+	n := min(piece-at%piece, w.size-at)
+	err := w.reserve(at + n)
+	if errors.Is(err, ErrNoSpace) && n > to-from { // less may still be there
+		n = to - from
+		err = w.reserve(at + n)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := w.file.WriteAt(zeros[:n], at); err != nil {
+		if isNoSpace(err) {
+			return fmt.Errorf("%w: %w", ErrNoSpace, err)
+		}
+		return err
+	}
+	if mapped != nil {
+		touch(w, mapped, from, from+n)
+	}
+	w.laid.Store(from + n)
+	return nil
+}
+
+// touch makes pages of a mapping writable: the first store to a page, and the first one after a
+// sync, enters the kernel. It stores nothing of its own (an atomic OR of zero), so that a record
+// which comes in between stays what it is.
+func touch(w *writing, mapped *mapfile.File, from, to int64) {
 	b := mapped.Bytes()
-	for at := (from + pageSize - 1) / pageSize * pageSize; at < to; at += pageSize {
-		word := (*uint32)(unsafe.Pointer(&b[at-w.base])) // a page's beginning is aligned
+	from = max(from, w.base) // the log may have come to another segment meanwhile
+	for at := (from - w.base + pageSize - 1) / pageSize * pageSize; at < to-w.base; at += pageSize {
+		word := (*uint32)(unsafe.Pointer(&b[at])) // a page's beginning is aligned
 		if planted.PlainToucher {
 			*word = 0
 			continue
 		}
 		atomic.OrUint32(word, 0)
 	}
-	w.touched = max(w.touched, to)
 }
 
 // zero writes zeros and syncs them, so that the sync of records that come there later has
 // no change of the file's extents to write.
 func (h *ahead) zero(w *writing, end, to int64) {
-	zeros := make([]byte, zeroPiece)
 	wrote := false
 	for {
 		h.writeMu.Lock()
-		from := max(w.zeroed, end, w.base)
-		n := min(int64(len(zeros)), to-from)
+		from := max(w.laid.Load(), end)
+		n := min(zeroPiece, to-from)
 		if n <= 0 || from > end && to-from < zeroAhead/2 && !wrote {
 			h.writeMu.Unlock()
 			break
 		}
 		_, err := w.zeros.WriteAt(zeros[:n], from-w.base)
 		if err == nil {
-			w.zeroed = from + n
+			w.laid.Store(from + n)
 		}
 		h.writeMu.Unlock()
 		if err != nil {
@@ -182,7 +249,7 @@ func (h *ahead) write(c chunk) error {
 	if _, err := c.seg.file.WriteAt(c.data, c.at); err != nil {
 		return err
 	}
-	c.seg.zeroed = max(c.seg.zeroed, c.seg.base+c.at+int64(len(c.data)))
+	raise(&c.seg.laid, c.seg.base+c.at+int64(len(c.data)))
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (l *Log) OpenAppender(end, newest int64, o AppendOptions) (*Appender, error
 	a.sync.round = make(chan struct{})
 	if s := l.Segment(end); s != nil {
 		var err error
-		if a.mu.cur, err = a.continueSegment(s); err != nil {
+		if a.mu.cur, err = a.continueSegment(s, end); err != nil {
 			return nil, err
 		}
 		a.mu.dirty = append(a.mu.dirty, a.mu.cur)
@@ -152,11 +152,12 @@ func (a *Appender) Append(records []Placed, now int64) (err error) {
 	if err := a.Failed(); err != nil {
 		return err
 	}
-	if err := a.planLocked(records); err != nil {
+	batch := a.o.Mode == layout.Written && oneBuffer(records) >= writeFrom
+	if err := a.planLocked(records, a.o.Mode == layout.Written && !batch); err != nil {
 		return err
 	}
 	a.mu.time = max(a.mu.time, now)
-	if a.o.Mode == layout.Written && oneBuffer(records) >= writeFrom {
+	if batch {
 		if err := a.writeLocked(records); err != nil {
 			return a.fail(err)
 		}
@@ -174,8 +175,8 @@ func (a *Appender) Append(records []Placed, now int64) (err error) {
 }
 
 // planLocked does beforehand what can fail in placing records: it makes room for all of them,
-// in this segment and the next.
-func (a *Appender) planLocked(records []Placed) error {
+// in this segment and the next. stored says that they are stored into mappings.
+func (a *Appender) planLocked(records []Placed, stored bool) error {
 	room := int64(0) // of cur
 	if a.mu.cur != nil {
 		room = a.mu.cur.base + a.log.size - a.mu.pos
@@ -190,24 +191,34 @@ func (a *Appender) planLocked(records []Placed) error {
 			here = total
 		}
 	}
-	if here > 0 {
-		if err := a.mu.cur.reserve(a.mu.pos - a.mu.cur.base + here + message.BlankSize); err != nil {
+	if room > 0 { // also for the blank that ends the segment
+		if err := a.haveLocked(a.mu.cur, a.mu.pos-a.mu.cur.base+here+message.BlankSize, stored); err != nil {
 			return err
 		}
 	}
 	if here == total {
 		return nil
 	}
+	n := total - here + message.BlankSize
 	if a.mu.next == nil {
 		base := a.mu.pos
 		if a.mu.cur != nil {
 			base = a.mu.cur.base + a.log.size
 		}
 		var err error
-		a.mu.next, err = a.nextSegment(base, total-here+message.BlankSize)
-		return err
+		if a.mu.next, err = a.nextSegment(base, n); err != nil {
+			return err
+		}
 	}
-	return a.mu.next.reserve(total - here + message.BlankSize)
+	return a.haveLocked(a.mu.next, n, stored)
+}
+
+// haveLocked makes room for the first n bytes of a segment.
+func (a *Appender) haveLocked(w *writing, n int64, stored bool) error {
+	if stored {
+		return a.ahead.ready(w, w.base+min(n, w.size))
+	}
+	return w.reserve(n)
 }
 
 func (a *Appender) placeLocked(p *Placed) error {
@@ -216,24 +227,29 @@ func (a *Appender) placeLocked(p *Placed) error {
 		return err
 	}
 	a.stampLocked(p, a.mu.pos)
-	a.storeLocked(p.Record)
+	if err := a.storeLocked(p.Record); err != nil {
+		return err
+	}
 	a.movedLocked(size)
 	return nil
 }
 
 // storeLocked puts bytes at pos. They fit into cur, and room was made for them.
-func (a *Appender) storeLocked(b []byte) {
+func (a *Appender) storeLocked(b []byte) error {
 	at := a.mu.pos - a.mu.cur.base
 	if a.o.Mode == layout.Written {
+		if err := a.ahead.ready(a.mu.cur, a.mu.pos+int64(len(b))); err != nil {
+			return err // a blank behind a batch that was written
+		}
 		if planted.AckBeforeWrite {
 			storeLate(a.mu.cur.mapped, at, b)
-			return
+			return nil
 		}
 		if planted.PublishEarly {
 			a.log.SetMax(a.mu.pos + int64(len(b)))
 		}
 		copy(a.mu.cur.mapped.Bytes()[at:], b)
-		return
+		return nil
 	}
 	last := len(a.mu.chunks) - 1
 	if last < 0 || a.mu.chunks[last].seg != a.mu.cur {
@@ -241,6 +257,7 @@ func (a *Appender) storeLocked(b []byte) {
 		last++
 	}
 	a.mu.chunks[last].data = append(a.mu.chunks[last].data, b...)
+	return nil
 }
 
 // movedLocked moves the end past a whole record or blank.
@@ -258,7 +275,7 @@ func (a *Appender) roomLocked(n int64) error {
 	if a.mu.cur != nil {
 		left := a.mu.cur.base + a.log.size - a.mu.pos
 		if n+message.BlankSize <= left {
-			return a.mu.cur.reserve(a.mu.pos - a.mu.cur.base + n + message.BlankSize)
+			return nil
 		}
 	}
 	base := a.mu.pos
@@ -269,7 +286,9 @@ func (a *Appender) roomLocked(n int64) error {
 	if left := base - a.mu.pos; left > 0 {
 		var blank [message.BlankSize]byte
 		message.PutBlank(blank[:], int32(left))
-		a.storeLocked(blank[:])
+		if err := a.storeLocked(blank[:]); err != nil {
+			return err
+		}
 		a.movedLocked(left)
 	}
 	a.enterLocked(next)

@@ -42,9 +42,6 @@ func (a *Appender) writeLocked(records []Placed) error {
 			bytes += int64(len(records[n].Record))
 			n++
 		}
-		if err := w.reserve(a.mu.pos - w.base + bytes + message.BlankSize); err != nil {
-			return err
-		}
 		if err := a.ahead.write(chunk{seg: w, at: a.mu.pos - w.base, data: records[0].Record[:bytes]}); err != nil {
 			return err
 		}

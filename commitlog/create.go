@@ -37,12 +37,11 @@ type writing struct {
 	// under reserveMu.
 	reserved  atomic.Int64
 	reserveMu sync.Mutex
-	// zeroed is the physical offset up to which the file has zeros or records on disk, in
-	// Flushed mode; guarded by ahead.writeMu. touched is the one up to which pages were
-	// touched; of ahead's goroutine.
-	zeroed, touched int64
-	named           bool   // its name is durable; for the leader of a round
-	temp            string // its name as long as it has no other
+	// laid is the physical offset up to which bytes were written, zeros or records. Stored under
+	// ahead.writeMu.
+	laid  atomic.Int64
+	named bool   // its name is durable; for the leader of a round
+	temp  string // its name as long as it has no other
 }
 
 // nextSegment returns the segment that begins at base, under its name, with room for n bytes:
@@ -76,6 +75,7 @@ func (a *Appender) createSegment(base, n int64) (*writing, error) {
 		return nil, fmt.Errorf("make segment: %w", err)
 	}
 	w := &writing{base: base, size: a.log.size, file: f, temp: f.Name()}
+	w.laid.Store(base)
 	err = f.Chmod(0o644)
 	if err == nil {
 		err = f.Truncate(a.log.size)
@@ -93,8 +93,8 @@ func (a *Appender) createSegment(base, n int64) (*writing, error) {
 	return w, nil
 }
 
-// continueSegment opens the last segment of the log for writing.
-func (a *Appender) continueSegment(s *Segment) (*writing, error) {
+// continueSegment opens the last segment of the log for writing, from a physical offset on.
+func (a *Appender) continueSegment(s *Segment, from int64) (*writing, error) {
 	if s.Size != a.log.size {
 		return nil, &message.DamageError{File: s.Path(), Offset: s.Size, Err: layout.ErrFileSize}
 	}
@@ -103,6 +103,7 @@ func (a *Appender) continueSegment(s *Segment) (*writing, error) {
 		return nil, err
 	}
 	w := &writing{base: s.Base, size: s.Size, seg: s, file: f, named: true}
+	w.laid.Store(from)
 	if err := a.openFor(w, s.Path()); err != nil {
 		f.Close()
 		return nil, err

@@ -53,7 +53,7 @@ func (a *Appender) cutLocked(off int64, files func() error) error {
 	a.mu.dirty, a.mu.cur = nil, nil
 	if s := a.log.Segment(off); s != nil {
 		var err error
-		if a.mu.cur, err = a.continueSegment(s); err != nil {
+		if a.mu.cur, err = a.continueSegment(s, off); err != nil {
 			return err
 		}
 		a.mu.dirty = append(a.mu.dirty, a.mu.cur)

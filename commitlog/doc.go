@@ -31,6 +31,10 @@
 //	            │◀─ durable ─▶│◀─ written, not synced ─▶│◀─ ready: space, pages or zeros ─▶│
 //	segment     ├─────────────┴────────────────────────┴──────────────────────────────────┴──┤
 //
+// Pages that come into memory by faults cost ten times as much as those of one large write.
+// So zeros are laid before records are stored, in pieces of 16 KiB to 1 MiB, by the background
+// or by the append itself: records below writing.laid, zeros above it, and a lock where it moves.
+//
 // A store into a mapping without space behind it would kill the process: space is reserved
 // before, by the background or by the append itself, which then fails with [ErrNoSpace] and
 // uses up nothing. What failed to sync is latched ([ErrFailed]).

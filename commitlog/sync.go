@@ -143,6 +143,7 @@ func (a *Appender) lead() error {
 	if a.o.Mode == layout.Flushed && end <= a.show.limit.Load() {
 		a.log.SetMax(end) // first: who sees that it is durable may expect to read it
 	}
+	a.ahead.synced.Store(true)
 	a.sync.durable.Store(end)
 	a.showMore() // where a limit moved meanwhile
 	a.moved.Changed()
