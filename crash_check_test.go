@@ -52,6 +52,7 @@ type journal struct {
 	acks []acknowledged
 	// Of the child at hand.
 	errors   []string
+	notes    []string
 	foul     []string // what must not happen
 	opened   chan struct{}
 	closing  chan struct{}
@@ -69,6 +70,8 @@ func (j *journal) line(s string) {
 		close(j.closing)
 	case s == "D":
 		j.finished = true
+	case strings.HasPrefix(s, "N "):
+		j.notes = append(j.notes, s[2:])
 	case strings.HasPrefix(s, "E "):
 		j.errors = append(j.errors, s[2:])
 	case strings.HasPrefix(s, "A "):
@@ -108,7 +111,7 @@ type child struct {
 // start runs a child that follows a plan, below the given command, if any.
 func (j *journal) start(t *testing.T, p plan, below ...string) *child {
 	t.Helper()
-	j.errors, j.foul, j.finished = nil, nil, false
+	j.errors, j.notes, j.foul, j.finished = nil, nil, nil, false
 	j.opened, j.closing, j.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	b, err := json.Marshal(p)
 	must(t, err)

@@ -31,6 +31,15 @@ type plan struct {
 	Messages    int   // of each producer; 0: until it is killed
 	Pause       int   // µs between appends
 	CloseAfter  int   // ms; 0: when all messages are appended
+	// Job is what is done in place of appending: see jobs.
+	Job string
+}
+
+// jobs are what a child can do with its store, by plan.Job. They tell with tell, as
+// TestCrashChild does.
+var jobs = map[string]func(t *testing.T, p *plan, s *warmlog.Store, tell func(string, ...any)){
+	"":             produce,
+	"failed flush": failedFlushJob,
 }
 
 const (
@@ -62,6 +71,7 @@ func crashBody(id int32, off int64) int { return 20 + int((off*37+int64(id)*101)
 //	O                      the store is open
 //	A queue offset physical flushed   an append was acknowledged, flushed 1 or 0
 //	E error                an append, open or close failed, or a background error was logged
+//	N text                 something that a job has seen
 //	C                      the store is about to be closed
 //	D                      it is closed
 func TestCrashChild(t *testing.T) {
@@ -81,6 +91,16 @@ func TestCrashChild(t *testing.T) {
 		return
 	}
 	tell("O")
+	jobs[p.Job](t, &p, s, tell)
+	tell("C")
+	if err := s.Close(); err != nil {
+		tell("E close: %v", err)
+	}
+	tell("D")
+}
+
+// produce appends from all producers at once.
+func produce(t *testing.T, p *plan, s *warmlog.Store, tell func(string, ...any)) {
 	var stop atomic.Bool
 	if p.CloseAfter > 0 {
 		time.AfterFunc(time.Duration(p.CloseAfter)*time.Millisecond, func() { stop.Store(true) })
@@ -90,14 +110,9 @@ func TestCrashChild(t *testing.T) {
 	}
 	var group sync.WaitGroup
 	for id := range int32(p.Queues) {
-		group.Go(func() { (&producer{t, &p, s, id, tell, &stop}).run() })
+		group.Go(func() { (&producer{t, p, s, id, tell, &stop}).run() })
 	}
 	group.Wait()
-	tell("C")
-	if err := s.Close(); err != nil {
-		tell("E close: %v", err)
-	}
-	tell("D")
 }
 
 // lines is a writer that gives on what is written to it.

@@ -14,6 +14,7 @@ var planted = []struct{ bug, test, rounds string }{
 	{"publish-early", "TestCrashReaderOfTheEnd/durability_1", "1"},
 	{"plain-store-toucher", "TestCrashReaderOfTheEnd/durability_1", "1"},
 	{"ignore-sync-error", "TestCrashFailingCalls/fdatasync_EIO", "4"},
+	{"ignore-sync-error", "TestCase01AFlushFails/flushed_true", "1"},
 	{"sync-after-failure", "TestCrashFailingCalls/pwrite64_EIO", "8"},
 	{"no-tail-cut", "TestCrashTailStaysCut", "1"},
 	{"no-tail-rewrite", "TestCrashTailIsWrittenAgain", "1"},
@@ -36,7 +37,7 @@ func TestPlantedBugs(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, p := range planted {
-		t.Run(p.bug, func(t *testing.T) {
+		t.Run(p.bug+" "+p.test, func(t *testing.T) {
 			c := exec.Command(program, "-test.run=^"+strings.ReplaceAll(p.test, "/", "$/^"), "-test.v")
 			c.Env = append(os.Environ(), "WARMLOG_PLANTED="+p.bug, "WARMLOG_CRASH_ROUNDS="+p.rounds)
 			out, err := c.CombinedOutput()

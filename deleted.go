@@ -162,7 +162,8 @@ func (s *Store) Deletions() []Deletion { return s.deleted.list() }
 // DeleteTopic deletes all queues of a topic: their messages are gone, and a message that is
 // appended to one of them begins its numbering with 0. The log keeps the records until
 // retention takes them; what is deleted stays deleted when queues are made from the log
-// again. It returns when everything is on disk. Slices that somebody holds stay valid.
+// again. It returns when everything is on disk. Slices that somebody holds stay valid. A store
+// that takes no appends any more ([ErrFailed]) deletes nothing.
 func (s *Store) DeleteTopic(ctx context.Context, topic string) error {
 	var queues []*consumequeue.Queue
 	for _, q := range s.queues.All() {
@@ -187,6 +188,9 @@ func (s *Store) deleteQueues(ctx context.Context, queues []*consumequeue.Queue, 
 		return err
 	}
 	defer s.w.using.RUnlock()
+	if err := s.w.appender.Failed(); err != nil {
+		return err // else it would be done, and told that it was not
+	}
 	if len(queues) == 0 {
 		return fmt.Errorf("%w: %s", ErrUnknownQueue, topic)
 	}
