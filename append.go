@@ -33,9 +33,13 @@ type Durability uint8
 const (
 	// StoreDefault is what the store was opened with.
 	StoreDefault Durability = iota
-	// Written survives the death of the process, however it ends.
+	// Written survives the death of the process, however it ends. In a store that is opened
+	// with it consumers see a message when it is written. A power cut can take back what they
+	// saw: their offsets are given to other messages then, and a pull above the end of the
+	// queue is answered by getmessage.OffsetOverflowBadly until these have come so far.
 	Written
-	// Flushed survives a power cut.
+	// Flushed survives a power cut. In a store that is opened with it consumers see nothing,
+	// by offset, by key or in the log, before it is on the disk.
 	Flushed
 )
 

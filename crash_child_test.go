@@ -40,6 +40,7 @@ type plan struct {
 var jobs = map[string]func(t *testing.T, p *plan, s *warmlog.Store, tell func(string, ...any)){
 	"":             produce,
 	"failed flush": failedFlushJob,
+	"consume":      consumeJob,
 }
 
 const (
