@@ -22,14 +22,7 @@ type disk struct {
 // newDisk makes a disk. A test is skipped where that is refused.
 func newDisk(t *testing.T, megabytes int64) *disk {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can mount a file system")
-	}
-	for _, name := range []string{"mkfs.ext4", "mount", "umount", "fsfreeze"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip("no file system can be made:", err)
-		}
-	}
+	needDisks(t)
 	d := &disk{}
 	holder := filepath.Join(t.TempDir(), "outer")
 	makeImage(t, holder, 2*megabytes+64)
@@ -38,6 +31,19 @@ func newDisk(t *testing.T, megabytes int64) *disk {
 	makeImage(t, d.image, megabytes)
 	d.dir = mounted(t, d.image)
 	return d
+}
+
+// needDisks skips a test where no file system can be made.
+func needDisks(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a file system")
+	}
+	for _, name := range []string{"mkfs.ext4", "mount", "umount", "fsfreeze"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip("no file system can be made:", err)
+		}
+	}
 }
 
 func makeImage(t *testing.T, path string, megabytes int64) {

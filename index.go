@@ -2,10 +2,12 @@ package warmlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/warmlog/warmlog/keyindex"
 	"github.com/warmlog/warmlog/message"
@@ -45,7 +47,12 @@ func (s *Store) openIndex(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.indexFrom(ctx, from, s.log.Max())
+	err = s.indexFrom(ctx, from, s.log.Max())
+	if errors.Is(err, syscall.ENOSPC) {
+		s.note("index: the keys of records from %d on wait for space: %v", from, err)
+		s.w.index.behind, err = from, nil
+	}
+	return err
 }
 
 // indexFrom gives the index the records of a part of the log. indexer.mu is held, or nobody

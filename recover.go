@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/internal/layout"
@@ -216,10 +217,15 @@ func (s *Store) rewriteTail(from, end int64) error {
 		if planted.NoTailRewrite || seg.End() <= from || seg.Base >= end {
 			continue
 		}
-		if err := s.rewriteSegment(seg, min(seg.Size, end-seg.Base)); err != nil {
+		n := min(seg.Size, end-seg.Base)
+		switch err := s.rewriteSegment(seg, n); {
+		case err == nil:
+			s.log.Replaced(seg)
+		case errors.Is(err, syscall.ENOSPC) && onDisk(seg.Path(), n):
+			s.note("%s: not written again, the disk is full and has all of it", seg.Path())
+		default:
 			return err
 		}
-		s.log.Replaced(seg)
 	}
 	return layout.SyncDir(s.paths.CommitLog())
 }

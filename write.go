@@ -128,6 +128,9 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	}
 	var err error
 	end := s.log.Max()
+	if st, ok := s.believed(); ok { // retention goes by it, as long as a full disk takes no other
+		w.checkpointed.Store(min(st.Dispatched, end))
+	}
 	w.appender, err = s.log.OpenAppender(end, max(s.newest, s.checkpoint.PhysicTime), commitlog.AppendOptions{
 		Mode: w.mode(), Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Failed: s.options.Failed,
 	})
@@ -309,15 +312,16 @@ func (s *Store) checkpointLocked(ctx context.Context) error {
 		c.PhysicTime, c.LogicsTime, c.LogicsOffset, c.ConfirmOffset = lastTime, lastTime, lastPos, lastPos
 	}
 	c.MasterFlushed = 0
+	// Before the others, which need no space: they go on belonging together on a full disk.
+	if err := replaceFile(s.paths.QueueEnds(), s.paths.Temp(), bytesOnly(ends)); err != nil {
+		return err
+	}
 	if err := layout.WriteCheckpoint(s.paths.Checkpoint(), c); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.checkpoint = c
 	s.mu.Unlock()
-	if err := replaceFile(s.paths.QueueEnds(), s.paths.Temp(), bytesOnly(ends)); err != nil {
-		return err
-	}
 	if err := w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: w.mode(), Checkpoint: c.Digest()}); err != nil {
 		return err
 	}

@@ -261,7 +261,7 @@ func (h *ahead) makeNext(base int64) {
 	if have {
 		return
 	}
-	w, err := h.a.createSegment(base, reserveStep)
+	w, err := h.a.createSegment(base)
 	if err != nil {
 		return // the append that needs it says why
 	}

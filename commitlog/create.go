@@ -50,7 +50,7 @@ func (a *Appender) nextSegment(base, n int64) (*writing, error) {
 	w := a.ahead.take(base)
 	if w == nil {
 		var err error
-		if w, err = a.createSegment(base, n); err != nil {
+		if w, err = a.createSegment(base); err != nil {
 			return nil, err
 		}
 	}
@@ -68,8 +68,9 @@ func (a *Appender) nextSegment(base, n int64) (*writing, error) {
 	return w, nil
 }
 
-// createSegment makes a segment under a temporary name: nobody sees one that is not whole.
-func (a *Appender) createSegment(base, n int64) (*writing, error) {
+// createSegment makes a segment under a temporary name, with space for a step, or all of it:
+// nobody sees one that is not whole.
+func (a *Appender) createSegment(base int64) (*writing, error) {
 	f, err := os.CreateTemp(a.o.Temp, layout.FileName(base)+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("make segment: %w", err)
@@ -81,7 +82,7 @@ func (a *Appender) createSegment(base, n int64) (*writing, error) {
 		err = f.Truncate(a.log.size)
 	}
 	if err == nil {
-		err = w.reserve(n)
+		err = w.reserve(reserveStep)
 	}
 	if err == nil {
 		err = a.openFor(w, w.temp)

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package warmlog
+
+func onDisk(string, int64) bool { return false }
