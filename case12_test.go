@@ -181,41 +181,13 @@ func TestCase12RetentionUnderReaders(t *testing.T) {
 					}
 					continue
 				}
-				if err := store.Get(ctx, &getmessage.Request{Topic: "orders", QueueID: id, Offset: off, MaxMessages: 4}, &b); err != nil {
-					fail("get orders/%d at %d: %v", id, off, err)
+				found, err := pullOnce(store, &b, id, off, low)
+				if err != nil {
+					fail("%v", err)
 					continue
 				}
-				reads.Add(1)
-				switch b.Status {
-				case getmessage.Found:
-					for i := range b.Records() {
-						v := &b.Records()[i]
-						if err := storetest.Check(v, "orders", id, v.QueueOffset()); err != nil {
-							fail("get orders/%d at %d: %v", id, off, err)
-						}
-						if err := v.Check(); err != nil {
-							fail("get orders/%d at %d: %v", id, off, err)
-						}
-					}
-					if first := b.Records()[0].QueueOffset(); first != off {
-						if now, _, _ := store.QueueBounds(ctx, "orders", id); first < off || now <= off {
-							fail("get orders/%d at %d: the first message is %d, and the queue's minimum %d", id, off, first, now)
-						}
-					}
-				case getmessage.OffsetTooSmall:
+				if reads.Add(1); !found {
 					gone.Add(1)
-					if b.NextOffset != b.MinOffset || b.MinOffset <= off || b.MinOffset < low {
-						fail("get orders/%d at %d: next %d, min %d, which was %d before", id, off, b.NextOffset, b.MinOffset, low)
-					}
-				case getmessage.MessageWasRemoving:
-					gone.Add(1)
-					if b.NextOffset <= off || len(b.Damaged) > 0 {
-						fail("get orders/%d at %d: removing, next %d, damaged %v", id, off, b.NextOffset, b.Damaged)
-					}
-				default: // the writer has put it, the store not yet seen
-					if b.NextOffset > off {
-						fail("get orders/%d at %d: %v, next %d", id, off, b.Status, b.NextOffset)
-					}
 				}
 			}
 		})
@@ -259,6 +231,48 @@ func TestCase12RetentionUnderReaders(t *testing.T) {
 			t.Errorf("orders/%d: %d messages in [%d, %d), %d were put", id, len(got.offsets), low, high, next[id].Load())
 		}
 	}
+}
+
+// pullOnce pulls at an offset that has a message, of a queue whose minimum was low before, and
+// reports whether it is there: the answer is that message, or says that it is gone.
+func pullOnce(store *warmlog.Store, b *getmessage.Batch, id int32, off, low int64) (found bool, err error) {
+	ctx := context.Background()
+	if err := store.Get(ctx, &getmessage.Request{Topic: "orders", QueueID: id, Offset: off, MaxMessages: 4}, b); err != nil {
+		return false, fmt.Errorf("get orders/%d at %d: %w", id, off, err)
+	}
+	wrong := func(format string, args ...any) (bool, error) {
+		return false, fmt.Errorf("get orders/%d at %d: %v, next %d, min %d, which was %d before: "+format,
+			append([]any{id, off, b.Status, b.NextOffset, b.MinOffset, low}, args...)...)
+	}
+	switch b.Status {
+	case getmessage.Found:
+		for i := range b.Records() {
+			v := &b.Records()[i]
+			if err := errors.Join(storetest.Check(v, "orders", id, v.QueueOffset()), v.Check()); err != nil {
+				return wrong("%w", err)
+			}
+		}
+		if first := b.Records()[0].QueueOffset(); first != off {
+			if now, _, _ := store.QueueBounds(ctx, "orders", id); first < off || now <= off {
+				return wrong("the first message is %d, and the queue's minimum %d", first, now)
+			}
+		}
+		return true, nil
+	case getmessage.OffsetTooSmall:
+		if b.NextOffset != b.MinOffset || b.MinOffset <= off || b.MinOffset < low {
+			return wrong("too small")
+		}
+		return false, nil
+	case getmessage.MessageWasRemoving:
+		if b.NextOffset <= off || len(b.Damaged) > 0 {
+			return wrong("damaged %v", b.Damaged)
+		}
+		return false, nil
+	}
+	if b.NextOffset > off { // else the writer has put it, and the store not yet seen
+		return wrong("it is not there")
+	}
+	return true, nil
 }
 
 // readOnce reads by the other ways than Get while segments go.

@@ -156,9 +156,9 @@ func (f *files) mapped(off int64) ([]byte, *mapfile.File, error) {
 }
 
 // unlessGone returns the error of opening a file, nil where the file was deleted or shortened
-// since it was listed: its entries are then missing.
+// since it was listed, or was closed because of that: its entries are then missing.
 func unlessGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, message.ErrDamaged) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, message.ErrDamaged) || errors.Is(err, mapfile.ErrClosed) {
 		return nil
 	}
 	return err

@@ -5,7 +5,8 @@ import "context"
 // Heal answers for an offset within the bounds whose entry is missing or does not name its
 // record: the entry that the log itself has for it, or false where the log has none, because
 // the record is damaged. It reads the log between the queue's nearest sound entries and
-// remembers what it found for every offset between them.
+// remembers what it found for every offset between them. For a message that retention deleted
+// meanwhile the entry names a place below the log.
 func (q *Queue) Heal(ctx context.Context, off int64) (Entry, bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -18,6 +19,12 @@ func (q *Queue) Heal(ctx context.Context, off int64) (Entry, bool, error) {
 	b, err := q.boundsLocked(ctx)
 	if err != nil {
 		return Entry{}, false, err
+	}
+	switch { // the offset was within the bounds when the caller looked
+	case off < b.min && b.logMin > 0:
+		return Entry{Offset: b.logMin - 1, Size: 1}, true, nil // expired: its record lay below the log
+	case off < b.min || off >= b.max:
+		return Entry{}, false, nil // the queue was deleted
 	}
 	st = q.state.Load()
 	below, from := q.soundBelow(st, off, b.min)
