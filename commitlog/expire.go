@@ -46,7 +46,7 @@ func (l *Log) Unlinked() (bytes int64) {
 	for _, f := range l.unlinked {
 		if f.Held() {
 			held = append(held, f)
-			bytes += int64(len(f.Bytes()))
+			bytes += f.Size()
 		}
 	}
 	clear(l.unlinked[len(held):])

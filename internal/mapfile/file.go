@@ -28,6 +28,7 @@ const (
 type File struct {
 	file *os.File
 	data mmap.MMap // the whole mapping; fixed until the last reference goes
+	size int64     // its bytes
 	refs atomic.Int64
 	// closed makes Close give back the owner's reference once.
 	closed atomic.Bool
@@ -71,7 +72,7 @@ func mapFile(f *os.File, size int64, mode Mode) (*File, error) {
 		return nil, fmt.Errorf("map %s, %d bytes, beside %d mapped files: %w", f.Name(), size, Mapped(), err)
 	}
 	adviseRandom(data)
-	m := &File{file: f, data: data}
+	m := &File{file: f, data: data, size: size}
 	m.refs.Store(1)
 	register(m)
 	return m, nil
@@ -83,6 +84,9 @@ func (m *File) Path() string { return m.file.Name() }
 // Bytes returns the mapping. It is valid while the caller holds a reference; its pages may
 // not be in memory, and touching them may fault (see [Guard]).
 func (m *File) Bytes() []byte { return m.data }
+
+// Size returns the bytes that are mapped, or were.
+func (m *File) Size() int64 { return m.size }
 
 // ReadAt reads by system call, which needs no page of the mapping.
 func (m *File) ReadAt(p []byte, off int64) (int, error) { return m.file.ReadAt(p, off) }
