@@ -194,7 +194,7 @@ func TestCase08TheDiskFillsUp(t *testing.T) {
 		if end := f.s.Stats().Written; end < before+fullSegment/2 {
 			t.Errorf("written from %d up to %d with the space of a segment that expired", before, end)
 		}
-		f.check(f.s)
+		f.reserved()
 		f.checkpoint()
 		must(t, os.Remove(filler))
 		f.goesOn()
@@ -259,7 +259,7 @@ func TestCase08OpenedWhileFull(t *testing.T) {
 				must(t, reader.Close())
 				f.open()
 				f.untilFull()
-				f.check(f.s)
+				f.reserved()
 				if err := f.s.Close(); err != nil && !errors.Is(err, syscall.ENOSPC) {
 					t.Errorf("close: %v", err)
 				}

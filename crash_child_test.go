@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmlog/warmlog"
 	"github.com/warmlog/warmlog/internal/storetest"
+	"github.com/warmlog/warmlog/keyindex"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -33,6 +34,10 @@ type plan struct {
 	CloseAfter  int   // ms; 0: when all messages are appended
 	// Job is what is done in place of appending: see jobs.
 	Job string
+	// Keep is Retention.MaxBytes.
+	Keep int64
+	// Keys gives messages of some jobs keys, in index files of eight.
+	Keys bool
 }
 
 // jobs are what a child can do with its store, by plan.Job. They tell with tell, as
@@ -41,6 +46,10 @@ var jobs = map[string]func(t *testing.T, p *plan, s *warmlog.Store, tell func(st
 	"":             produce,
 	"failed flush": failedFlushJob,
 	"consume":      consumeJob,
+	"open":         func(*testing.T, *plan, *warmlog.Store, func(string, ...any)) {},
+	"step append":  appendStep,
+	"step expire":  expireStep,
+	"step delete":  deleteStep,
 }
 
 const (
@@ -56,6 +65,12 @@ func (p *plan) options() warmlog.Options {
 	}
 	if p.Flushed {
 		o.Durability = warmlog.Flushed
+	}
+	if p.Keep > 0 {
+		o.Retention = warmlog.Retention{MaxBytes: p.Keep, Interval: time.Hour}
+	}
+	if p.Keys {
+		o.Index = keyindex.Layout{Slots: 5, Entries: 8}
 	}
 	return o
 }

@@ -61,6 +61,9 @@ func (s *Store) expectEnds(dispatched int64) error {
 		return nil
 	}
 	for name, end := range ends {
+		if s.deleted.covers([]byte(name.Topic), name.ID, dispatched-1) {
+			continue // deleted since
+		}
 		q := s.queues.Get(name.Topic, name.ID)
 		if q == nil {
 			if end == 0 {
