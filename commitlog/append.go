@@ -146,7 +146,11 @@ func (a *Appender) Append(records []Placed, now int64) (err error) {
 	}()
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = a.fail(mapfile.FaultError(fault))
+			err = mapfile.FaultError(fault)
+			if d, ok := err.(*message.DamageError); ok && a.mu.cur != nil && d.File == a.mu.cur.file.Name() {
+				d.File = a.mu.cur.name()
+			}
+			err = a.fail(err)
 		}
 	}()
 	if err := a.Failed(); err != nil {

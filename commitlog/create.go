@@ -122,9 +122,11 @@ func (a *Appender) openFor(w *writing, path string) (err error) {
 	return err
 }
 
-// reserve makes sure that the disk has space for the first n bytes of the segment.
+// reserve makes sure that the disk has space for the first n bytes of the segment: for whole
+// pages, of which a store into any byte takes all blocks (ext4 has some of 1 KiB).
 func (w *writing) reserve(n int64) error {
-	n = min(n, w.size) // allocating more would make the file longer
+	page := int64(os.Getpagesize())
+	n = min((n+page-1)/page*page, w.size) // allocating more would make the file longer
 	if n <= w.reserved.Load() {
 		return nil
 	}
@@ -137,15 +139,34 @@ func (w *writing) reserve(n int64) error {
 	to := min(w.size, max(n, from+reserveStep))
 	if err := allocate(w.file, from, to-from); err != nil {
 		if !isNoSpace(err) {
-			return fmt.Errorf("reserve %s to byte %d: %w", w.file.Name(), to, err)
+			return fmt.Errorf("reserve %s to byte %d: %w", w.name(), to, err)
 		}
 		// Less than a step may still be there.
 		if to = n; allocate(w.file, from, to-from) != nil {
-			return fmt.Errorf("%w: reserve %s to byte %d: %w", ErrNoSpace, w.file.Name(), to, err)
+			return fmt.Errorf("%w: reserve %s to byte %d: %w", ErrNoSpace, w.name(), to, err)
 		}
 	}
 	w.reserved.Store(to)
 	return nil
+}
+
+// Room makes room on the disk for a record of n bytes, as [Appender.Append] does before it, and
+// says why there is none.
+func (a *Appender) Room(n int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.Failed(); err != nil {
+		return err
+	}
+	return a.planLocked([]Placed{{Record: make([]byte, n)}})
+}
+
+// name returns the segment's file: it is opened under another name than it gets.
+func (w *writing) name() string {
+	if w.temp == "" && w.seg != nil {
+		return w.seg.Path()
+	}
+	return w.file.Name()
 }
 
 // discard removes a segment that got no name.
