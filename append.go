@@ -193,7 +193,7 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 		}
 		b.records, from = append(b.records, p), b.ends[i]
 	}
-	if err := s.w.appender.Append(b.records, now); err != nil {
+	if err := s.noteRoom(int64(len(b.buf)), s.w.appender.Append(b.records, now)); err != nil {
 		if errors.Is(err, commitlog.ErrTooLarge) {
 			err = fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
@@ -207,8 +207,8 @@ func (s *Store) accepts() error {
 	if err := s.w.failure(); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err) // nobody would see the message
 	}
-	if s.w.full.Load() {
-		return fmt.Errorf("%w: the disk is fuller than %d %%", ErrNoSpace, s.options.Retention.RefuseAbove)
+	if err := s.w.conditions.refuses.Load(); err != nil {
+		return *err
 	}
 	return nil
 }

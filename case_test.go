@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmlog/warmlog"
 	"github.com/warmlog/warmlog/getmessage"
@@ -233,6 +234,17 @@ var modes = map[string]func(*built){
 func each[V any](t *testing.T, rows map[string]V, test func(t *testing.T, row V)) {
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) { test(t, row) })
+	}
+}
+
+// await returns when something is so. The test's time limit bounds it.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for !so() {
+		if t.Failed() {
+			t.Fatal("waiting for", what)
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

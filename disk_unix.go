@@ -8,19 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskUsed returns how full the file system of a directory is, in percent, rounded up, as
-// RocketMQ counts: of what an unprivileged user can use. unlinked are bytes of files that are
-// deleted but still held open: they count as free.
-func diskUsed(dir string, unlinked int64) (int, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, os.NewSyscallError("statfs", err)
+// measureDisk says how full the file system of a directory is, as RocketMQ counts: of what an
+// unprivileged user can use. A directory that is not there is an fs.ErrNotExist.
+func measureDisk(dir string) (d disk, err error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return d, &os.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	block := int64(st.Bsize)
-	used := max(0, (int64(st.Blocks)-int64(st.Bfree))*block-unlinked)
-	all := (int64(st.Blocks)-int64(st.Bfree))*block + int64(st.Bavail)*block
-	if all <= 0 {
-		return 0, nil
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return d, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int((used*100 + all - 1) / all), nil
+	block := int64(fs.Bsize)
+	used := (int64(fs.Blocks) - int64(fs.Bfree)) * block
+	return disk{dir: dir, device: uint64(st.Dev), used: used, all: used + int64(fs.Bavail)*block}, nil
 }

@@ -64,7 +64,8 @@
 // Store.followMu (one goroutine reads new records) → Queue.mu → locks of the log. No lock is
 // taken by Get on messages that the store knows.
 //
-// Writing: writer.using (held by appends, taken by Close) → writer.checkpointMu, retainMu →
+// Writing: writer.using (held by appends, taken by Close) → writer.retainMu → checkpointMu →
 // indexer.mu → the appender's lock → Queue.mu → locks of the log; Close, SetRole and Truncate take
-// using alone for themselves. delivery.mu is held with none.
+// using alone for themselves. writer.measureMu → the appender's lock, conditions.mu: measuring
+// waits for no deletion. delivery.mu is held with none.
 package warmlog

@@ -64,8 +64,9 @@ type Options struct {
 
 	// Retention says what is deleted; by default nothing is.
 	Retention Retention
-	// Expired is called for each segment that was deleted, from the goroutine that did so.
-	Expired func(Expired)
+	// Expiring is called before a segment is deleted, and Expired when it was, from the goroutine
+	// that does so. They say which groups lose which messages.
+	Expiring, Expired func(Expired)
 
 	// Strict makes a damaged record an error of Get. Else Get passes over it and lists it
 	// in the batch.

@@ -102,7 +102,7 @@ func (s *Store) appendRaw(off int64, b []byte) error {
 		return err
 	}
 	s.w.replica.Store(true)
-	return s.w.appender.AppendRaw(off, b)
+	return s.noteRoom(int64(len(b)), s.w.appender.AppendRaw(off, b))
 }
 
 // ReadRaw reads a part of the log as it is written, visible or not: up to len(b) bytes from a

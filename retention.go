@@ -1,8 +1,11 @@
 package warmlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/warmlog/warmlog/commitlog"
@@ -16,27 +19,36 @@ type Retention struct {
 	MaxAge time.Duration
 	// MaxBytes deletes the oldest segments of a log that is larger; 0: no limit.
 	MaxBytes int64
-	// DeleteAbove deletes the oldest segments, whatever their age, while the file system is
-	// fuller than this many percent; 0: never.
+	// WarnAbove sets the condition [DiskWarning] while a file system that has a part of the
+	// store is fuller than this many percent; 0: never.
+	//
+	// What a level has set, of this field and those below, ends two percent below it (less for
+	// levels under 20).
+	WarnAbove int
+	// DeleteAbove deletes the oldest segments, whatever their age, when the log's file system
+	// is fuller than this many percent; 0: never. Where queues or index lie on another one that
+	// is full, nothing is deleted: segments would go, and that disk might stay full.
 	DeleteAbove int
-	// RefuseAbove refuses appends, with [ErrNoSpace], while the file system is fuller than
-	// this many percent; 0: never.
+	// RefuseAbove refuses appends, with [ErrNoSpace], while a file system that has a part of
+	// the store is fuller than this many percent; 0: never.
 	RefuseAbove int
-	// KeepUnread keeps a segment that has messages which Lowest says are still to be read,
-	// but for MaxAge: a full disk then refuses appends.
+	// KeepUnread keeps a segment that has messages which a group of Readers has still to read,
+	// but for MaxAge. A disk that runs full then refuses appends. Else they are deleted, and
+	// Options.Expiring, Options.Expired and the log tell.
 	KeepUnread bool
-	// Lowest returns the lowest offset that a consumer group still has to read of a queue,
-	// false where no group reads it. It is asked before a segment is deleted.
-	Lowest func(topic string, queueID int32) (offset int64, ok bool)
-	// Interval is how often the limits are looked at; 0: 10 s.
+	// Readers returns the consumer groups that read a queue, each with the offset of the
+	// message that it reads next; nil where none does. It is called before a segment is deleted.
+	Readers func(topic string, queueID int32) iter.Seq2[string, int64]
+	// Interval is how often MaxAge and MaxBytes are looked at; 0: 10 s. File systems are
+	// measured as often, and every second at the least.
 	Interval time.Duration
 }
 
 // RocketMQRetention is what a broker of RocketMQ does by default: 72 hours, deletion at any
-// age above 85 % of the disk, no messages above 90 %. (It deletes by the time of a file's
+// age above 85 % of the disk, no messages above 90 %. (It warns of nothing at 75 %; it deletes by the time of a file's
 // last change, and what has expired in the hour of 4 o'clock only.)
 func RocketMQRetention() Retention {
-	return Retention{MaxAge: 72 * time.Hour, DeleteAbove: 85, RefuseAbove: 90}
+	return Retention{MaxAge: 72 * time.Hour, WarnAbove: 75, DeleteAbove: 85, RefuseAbove: 90}
 }
 
 const retentionInterval = 10 * time.Second
@@ -47,25 +59,27 @@ func (r *Retention) faults() (faults []error) {
 			faults = append(faults, fmt.Errorf("retention: %s is %d percent", name, v))
 		}
 	}
+	percent("WarnAbove", r.WarnAbove)
 	percent("DeleteAbove", r.DeleteAbove)
 	percent("RefuseAbove", r.RefuseAbove)
 	if r.MaxAge < 0 || r.MaxBytes < 0 || r.Interval < 0 {
 		faults = append(faults, fmt.Errorf("retention: age %v, %d bytes, interval %v", r.MaxAge, r.MaxBytes, r.Interval))
 	}
-	if r.KeepUnread && r.Lowest == nil {
-		faults = append(faults, fmt.Errorf("retention: KeepUnread without Lowest"))
+	if r.KeepUnread && r.Readers == nil {
+		faults = append(faults, fmt.Errorf("retention: KeepUnread without Readers"))
 	}
 	return faults
 }
 
-// Unread is how many messages of a queue were deleted before a consumer had read them.
+// Unread is how many messages of a queue are deleted before a consumer group has read them.
 type Unread struct {
+	Group    string
 	Topic    string
 	QueueID  int32
 	Messages int64
 }
 
-// Expired says that a segment was deleted.
+// Expired says that a segment is deleted.
 type Expired struct {
 	File   string
 	From   int64 // physical offset of its first byte
@@ -85,25 +99,31 @@ func (s *Store) Retain(ctx context.Context) ([]Expired, error) {
 	}
 	s.w.retainMu.Lock()
 	defer s.w.retainMu.Unlock()
+	// What is freed counts from here on: a file system may say so only later.
+	excess, err := s.measure()
+	if err != nil {
+		return nil, err
+	}
 	var all []Expired
 	for ctx.Err() == nil {
-		e, err := s.retainOne(ctx)
+		e, err := s.retainOne(ctx, excess)
 		if err != nil {
 			return all, err
 		}
 		if e == nil {
 			break
 		}
+		excess -= e.Bytes
 		all = append(all, *e)
 		if s.options.Expired != nil {
 			s.options.Expired(*e)
 		}
 	}
-	if err := s.setFull(); err != nil {
-		return all, err
-	}
 	if len(all) == 0 {
 		return nil, ctx.Err()
+	}
+	if _, err := s.measure(); err != nil {
+		return all, err
 	}
 	for _, q := range s.queues.All() {
 		if _, err := q.Expire(); err != nil {
@@ -118,41 +138,62 @@ func (s *Store) Retain(ctx context.Context) ([]Expired, error) {
 	return all, ctx.Err()
 }
 
-// retainOne deletes the oldest segment, if it is beyond a limit.
-func (s *Store) retainOne(ctx context.Context) (*Expired, error) {
+// retainOne deletes the oldest segment, if it is beyond a limit. excess is by how many bytes its
+// file system is above the level at which deletion ends.
+func (s *Store) retainOne(ctx context.Context, excess int64) (*Expired, error) {
 	segments := s.log.Segments()
-	if len(segments) < 2 || segments[1].Base > s.w.checkpointed.Load() {
-		return nil, nil // the next start reads from there on
-	}
-	r, first := &s.options.Retention, segments[0]
-	why, forced := "", false
-	switch {
-	case r.MaxAge > 0 && s.olderThan(segments, r.MaxAge):
-		why = fmt.Sprintf("older than %v", r.MaxAge)
-	case r.MaxBytes > 0 && s.log.Max()-segments[1].Base >= r.MaxBytes:
-		why, forced = fmt.Sprintf("the log is larger than %d bytes", r.MaxBytes), true
-	case r.DeleteAbove > 0:
-		used, err := diskUsed(s.paths.CommitLog(), s.log.Unlinked())
-		if err != nil {
-			return nil, err
-		}
-		if used > r.DeleteAbove {
-			why, forced = fmt.Sprintf("the disk is full by %d %%", used), true
-		}
-	}
-	if why == "" {
+	if len(segments) < 2 {
 		return nil, nil
 	}
-	unread, err := s.unread(ctx, segments[1].Base)
-	if err != nil || forced && r.KeepUnread && len(unread) > 0 {
-		return nil, err
+	r, first := &s.options.Retention, segments[0]
+	why, forced := "", true
+	switch {
+	case r.MaxAge > 0 && s.olderThan(segments, r.MaxAge):
+		why, forced = fmt.Sprintf("older than %v", r.MaxAge), false
+	case r.MaxBytes > 0 && s.log.Max()-segments[1].Base >= r.MaxBytes:
+		why = fmt.Sprintf("the log is larger than %d bytes", r.MaxBytes)
+	case excess > 0:
+		why = fmt.Sprintf("the disk was fuller than %d %%", r.DeleteAbove)
 	}
-	freed, err := s.log.RemoveFirst()
+	var unread []Unread
+	var err error
+	if why != "" {
+		unread, err = s.unread(ctx, segments[1].Base)
+	}
 	if err != nil {
 		return nil, err
 	}
+	kept := Condition{Name: KeptUnread, Path: s.paths.CommitLog()}
+	if forced && r.KeepUnread && len(unread) > 0 {
+		kept.Err = fmt.Errorf("%s is kept (%s): %d groups and queues have messages in it that are still to be read, the first one %+v", first.Path(), why, len(unread), unread[0])
+		s.condition(true, kept)
+		return nil, nil
+	}
+	s.condition(false, kept)
+	if why == "" {
+		return nil, nil
+	}
+	// The next start reads the log from the checkpoint on.
+	if segments[1].Base > s.w.checkpointed.Load() {
+		if err := s.Checkpoint(ctx); err != nil {
+			return nil, err
+		}
+		if segments[1].Base > s.w.checkpointed.Load() {
+			return nil, nil // not dispatched yet
+		}
+	}
+	e := Expired{first.Path(), first.Base, first.Size, why, unread}
+	for _, u := range unread {
+		s.options.Logger.Warn("messages are deleted that were not read", "group", u.Group, "topic", u.Topic, "queue", u.QueueID, "messages", u.Messages, "file", e.File, "why", why)
+	}
+	if s.options.Expiring != nil {
+		s.options.Expiring(e)
+	}
+	if e.Bytes, err = s.log.RemoveFirst(); err != nil {
+		return nil, err
+	}
 	s.options.Logger.Info("segment deleted", "file", first.Path(), "why", why)
-	return &Expired{first.Path(), first.Base, freed, why, unread}, nil
+	return &e, nil
 }
 
 // olderThan reports whether the last record of the first segment is older than an age. It is
@@ -166,38 +207,29 @@ func (s *Store) olderThan(segments []*commitlog.Segment, age time.Duration) bool
 	return err == nil && v.StoreTimestamp() < limit
 }
 
-// unread returns the queues with messages below a physical offset that are still to be read.
+// unread returns what consumer groups have still to read below a physical offset, by topic,
+// queue and group.
 func (s *Store) unread(ctx context.Context, below int64) (all []Unread, err error) {
-	lowest := s.options.Retention.Lowest
-	if lowest == nil {
+	readers := s.options.Retention.Readers
+	if readers == nil {
 		return nil, nil
 	}
 	for _, q := range s.queues.All() {
-		offset, ok := lowest(q.Topic(), q.ID())
-		if !ok {
+		groups := readers(q.Topic(), q.ID())
+		if groups == nil {
 			continue
 		}
 		low, _, err := q.Bounds(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if next := q.FirstAt(below); next > max(offset, low) {
-			all = append(all, Unread{q.Topic(), q.ID(), next - max(offset, low)})
+		next, from := q.FirstAt(below), len(all)
+		for group, offset := range groups {
+			if n := next - max(offset, low); n > 0 {
+				all = append(all, Unread{group, q.Topic(), q.ID(), n})
+			}
 		}
+		slices.SortFunc(all[from:], func(a, b Unread) int { return cmp.Compare(a.Group, b.Group) })
 	}
 	return all, nil
-}
-
-// setFull refuses appends, or lets them in again.
-func (s *Store) setFull() error {
-	limit := s.options.Retention.RefuseAbove
-	if limit == 0 {
-		return nil
-	}
-	used, err := diskUsed(s.paths.CommitLog(), s.log.Unlinked())
-	if err != nil {
-		return err
-	}
-	s.w.full.Store(used > limit)
-	return nil
 }

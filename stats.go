@@ -1,7 +1,5 @@
 package warmlog
 
-import "fmt"
-
 // Stats are a store's figures at one moment. Offsets are physical, and ordered:
 //
 //	Min ≤ Checkpointed ≤ Dispatched ≤ Visible ≤ Written, Durable ≤ Written
@@ -19,42 +17,24 @@ type Stats struct {
 	Queues    int
 	OpenFiles int   // segments and queue files that are mapped
 	Unlinked  int64 // bytes of deleted segments that readers still hold
-	DiskFull  bool  // appends are refused: see Retention.RefuseAbove
+	// Conditions are why the store does less than it should, or soon may.
+	Conditions []Condition
 }
 
 // Stats returns the figures as they are now. Of a store that is open for reading, all ends
 // are where it has read up to.
 func (s *Store) Stats() Stats {
-	st := Stats{Segments: len(s.log.Segments()), OpenFiles: s.cache.Open(), Unlinked: s.log.Unlinked(), Queues: s.queues.Len()}
+	st := Stats{Conditions: s.conditions(), Segments: len(s.log.Segments()), OpenFiles: s.cache.Open(), Unlinked: s.log.Unlinked(), Queues: s.queues.Len()}
 	if w := s.w; w != nil {
 		// What can only be ahead is read last, so that the order holds.
 		st.Checkpointed = w.checkpointed.Load()
 		st.Dispatched = w.dispatch.pos.Load()
 		st.Visible, st.Durable = s.log.Max(), w.appender.Durable()
 		st.Written = w.appender.End()
-		st.DiskFull = w.full.Load()
 	} else {
 		end := s.log.Max()
 		st.Checkpointed, st.Dispatched, st.Visible, st.Durable, st.Written = end, end, end, end, end
 	}
 	st.Min = min(s.log.Min(), st.Checkpointed)
 	return st
-}
-
-// Health returns why the store does not do all that it should, nil if it does: it takes no
-// appends ([ErrFailed], [ErrNoSpace]), or what is appended does not come to its queues.
-func (s *Store) Health() error {
-	switch w := s.w; {
-	case s.closed.Load():
-		return ErrClosed
-	case w == nil:
-		return nil
-	case w.appender.Failed() != nil:
-		return w.appender.Failed()
-	case w.failure() != nil:
-		return w.failure()
-	case w.full.Load():
-		return fmt.Errorf("%w: the disk is fuller than %d %%", ErrNoSpace, s.options.Retention.RefuseAbove)
-	}
-	return nil
 }

@@ -37,8 +37,11 @@ type writer struct {
 	// failed is why nothing more is dispatched or appended. It stays.
 	failed atomic.Pointer[error]
 
-	full     atomic.Bool // the disk is fuller than Retention.RefuseAbove
-	retainMu sync.Mutex  // one looks at the limits at a time
+	conditions conditions
+	noSpace    atomic.Int64  // bytes of the append that found no room last; 0: there is room
+	measureMu  sync.Mutex    // one measures at a time
+	clean      chan struct{} // wakes who deletes
+	retainMu   sync.Mutex    // one deletes at a time
 
 	// checkpointed is the dispatched position that the state has on disk.
 	checkpointed atomic.Int64
@@ -50,7 +53,7 @@ type writer struct {
 
 // claim makes a store this process's to write.
 func claim(paths layout.Store, o Options) (*writer, error) {
-	w := &writer{durability: o.Durability, acks: acks{wake: make(chan struct{}, 1)}}
+	w := &writer{durability: o.Durability, acks: acks{wake: make(chan struct{}, 1)}, clean: make(chan struct{}, 1)}
 	var err error
 	if w.lock, err = layout.Take(paths.Lock()); err != nil {
 		return nil, err
@@ -163,7 +166,8 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	s.done.Go(func() { w.dispatch.run(run) })
 	s.done.Go(func() { w.acks.run(run, w) })
 	s.done.Go(func() { s.persist(run) })
-	if r := s.options.Retention; r.MaxAge > 0 || r.MaxBytes > 0 || r.DeleteAbove > 0 || r.RefuseAbove > 0 {
+	s.done.Go(func() { s.keepMeasured(run) })
+	if r := s.options.Retention; r.MaxAge > 0 || r.MaxBytes > 0 || r.DeleteAbove > 0 {
 		s.done.Go(func() { s.keepLimits(run) })
 	}
 	return nil
@@ -240,9 +244,7 @@ func (s *Store) persist(ctx context.Context) {
 			continue
 		}
 		last = time.Now()
-		if err := s.Checkpoint(ctx); err != nil && ctx.Err() == nil {
-			s.options.Logger.Error("no checkpoint", "error", err)
-		}
+		_ = s.Checkpoint(ctx) // a condition tells
 	}
 }
 
@@ -251,13 +253,13 @@ func (s *Store) keepLimits(ctx context.Context) {
 	tick := time.NewTicker(s.options.Retention.Interval)
 	defer tick.Stop()
 	for {
-		if _, err := s.Retain(ctx); err != nil && ctx.Err() == nil {
-			s.options.Logger.Error("retention", "error", err)
-		}
+		_, err := s.Retain(ctx)
+		s.condition(err != nil && ctx.Err() == nil, Condition{Name: RetentionFailed, Path: s.paths.CommitLog(), Err: err})
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-s.w.clean:
 		}
 	}
 }
@@ -274,10 +276,16 @@ func (s *Store) Dispatched(ctx context.Context) error {
 // Checkpoint brings to the disk what was appended and dispatched, and notes how far that is:
 // the next start reads the log from there on. It is called in the background, and by Close.
 func (s *Store) Checkpoint(ctx context.Context) error {
-	w := s.w
-	if w == nil {
+	if s.w == nil {
 		return ErrReadOnly
 	}
+	err := s.takeCheckpoint(ctx)
+	s.condition(err != nil && ctx.Err() == nil, Condition{Name: NoCheckpoint, Path: string(s.paths), Err: err})
+	return err
+}
+
+func (s *Store) takeCheckpoint(ctx context.Context) error {
+	w := s.w
 	w.checkpointMu.Lock()
 	defer w.checkpointMu.Unlock()
 	return s.checkpointLocked(ctx)
