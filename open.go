@@ -24,7 +24,7 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if !o.ReadOnly {
-		if s.w, err = claim(s.paths, o); err != nil {
+		if s.w, err = claim(ctx, s.paths, o); err != nil {
 			return nil, err
 		}
 		defer func() {

@@ -27,6 +27,10 @@ type Options struct {
 	SegmentSize   int64
 	QueueFileSize int64
 
+	// LockWait is how long Open waits for another writer of the store to go; 0: it does not wait,
+	// and the error is an [ErrInUse] that names the process. Progress tells that it waits.
+	LockWait time.Duration
+
 	// Role decides how offsets that the store has no message for are answered, and who
 	// appends: see [Store.SetRole].
 	Role getmessage.Role
@@ -80,6 +84,9 @@ type Options struct {
 	// not name its record is found and healed when it is read. More is slower to open.
 	CheckBytes int64
 
+	// Closing is called by Close before each step that can take long, with what it then waits
+	// for, in a few words.
+	Closing func(step string)
 	// Progress is called from Open now and then, from its goroutine.
 	Progress func(Progress)
 	// Logger gets what an operator may want to know; nil: nothing is logged.
@@ -128,6 +135,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Durability == StoreDefault {
 		o.Durability = Written
+	}
+	if o.LockWait < 0 {
+		faults = append(faults, fmt.Errorf("lock wait is %v", o.LockWait))
 	}
 	if o.MaxBody < 0 {
 		faults = append(faults, fmt.Errorf("largest body is %d", o.MaxBody))

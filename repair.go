@@ -49,7 +49,7 @@ func Repair(ctx context.Context, dir string, o Options, dryRun bool) (*Repaired,
 		return r, err
 	}
 	paths := layout.Store(dir)
-	lock, err := layout.Take(paths.Lock())
+	lock, err := layout.Take(paths)
 	if err != nil {
 		return nil, err
 	}

@@ -58,9 +58,10 @@ type Store struct {
 
 	w *writer // nil in a store that is open for reading only
 
-	closed atomic.Bool
-	stop   context.CancelFunc
-	done   sync.WaitGroup // the goroutines of this store
+	closed  atomic.Bool
+	closing atomic.Pointer[string] // what Close waits for
+	stop    context.CancelFunc
+	done    sync.WaitGroup // the goroutines of this store
 }
 
 // Get answers one pull into a caller's batch, which may be used again. See package
@@ -153,10 +154,40 @@ func (s *Store) note(format string, args ...any) {
 
 // Close gives up the store's files. It waits for no batch: records stay valid until they
 // are released.
-func (s *Store) Close() error {
+func (s *Store) Close() error { return s.CloseContext(context.Background()) }
+
+// CloseContext is [Store.Close] that waits no longer than ctx lasts. Its error then wraps that of
+// ctx and says what it waited for. The store goes on being closed in the background: what is
+// not done when the process ends is found by the next start, as after a crash, and nothing that
+// was acknowledged is lost.
+func (s *Store) CloseContext(ctx context.Context) error {
 	if s.closed.Swap(true) {
 		return ErrClosed
 	}
+	s.closingStep("what runs in the background")
+	if ctx.Done() == nil {
+		return s.close()
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("close %s: %w, waiting for %s", s.paths, ctx.Err(), *s.closing.Load())
+	}
+}
+
+// closingStep tells what Close waits for from now on.
+func (s *Store) closingStep(format string, args ...any) {
+	step := fmt.Sprintf(format, args...)
+	s.closing.Store(&step)
+	if s.options.Closing != nil {
+		s.options.Closing(step)
+	}
+}
+
+func (s *Store) close() error {
 	s.stop()
 	if s.w != nil {
 		s.w.appender.Wake() // who waits in WaitRaw

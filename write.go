@@ -52,10 +52,10 @@ type writer struct {
 }
 
 // claim makes a store this process's to write.
-func claim(paths layout.Store, o Options) (*writer, error) {
+func claim(ctx context.Context, paths layout.Store, o Options) (*writer, error) {
 	w := &writer{durability: o.Durability, acks: acks{wake: make(chan struct{}, 1)}, clean: make(chan struct{}, 1)}
 	var err error
-	if w.lock, err = layout.Take(paths.Lock()); err != nil {
+	if w.lock, err = takeLock(ctx, paths, o); err != nil {
 		return nil, err
 	}
 	w.state, w.known, err = layout.OpenState(paths.State())
@@ -74,6 +74,29 @@ func claim(paths layout.Store, o Options) (*writer, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// lockPoll is how often the lock is tried: a wait in the kernel could not be left.
+const lockPoll = 20 * time.Millisecond
+
+// takeLock takes a store's lock, and waits for Options.LockWait where it is held.
+func takeLock(ctx context.Context, paths layout.Store, o Options) (*layout.Lock, error) {
+	for until := time.Now().Add(o.LockWait); ; {
+		l, err := layout.Take(paths)
+		left := time.Until(until)
+		if o.LockWait == 0 || !errors.Is(err, ErrInUse) {
+			return l, err
+		}
+		if left <= 0 {
+			return nil, fmt.Errorf("%w; waited %v", err, o.LockWait)
+		}
+		o.Progress(Progress{Phase: fmt.Sprintf("waiting: %v", err)})
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		case <-time.After(min(left, lockPoll)):
+		}
+	}
 }
 
 // emptyDir makes a directory and removes what an earlier run left there.
@@ -364,11 +387,14 @@ func (s *Store) flushQueues() error {
 // close ends the writing: what was appended is dispatched and on disk, or the marker stays
 // that makes the next start look.
 func (w *writer) close(s *Store) error {
+	s.closingStep("appends that are under way")
 	w.using.Lock() // appends that had begun have ended
 	//lint:ignore SA2001 nothing is guarded: a callback may try to append, and must be refused
 	w.using.Unlock()
+	s.closingStep("the log, of which %d bytes are to be synced", w.appender.End()-w.appender.Durable())
 	w.acks.settle(w)
 	err := w.appender.Commit(context.Background(), w.appender.End())
+	s.closingStep("queues and index, which are behind by %d bytes of the log", w.appender.End()-w.checkpointed.Load())
 	for err == nil && w.dispatch.step() {
 	}
 	err = errors.Join(err, w.failure())

@@ -9,7 +9,9 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/warmlog/warmlog"
@@ -28,6 +30,8 @@ type appendFlags struct {
 	flushed  bool
 	segment  int64
 	queueLen int64
+	wait     time.Duration // for another writer
+	grace    time.Duration // after a signal
 }
 
 func (a *app) append() *cobra.Command {
@@ -44,10 +48,13 @@ For each message a JSON line says where it is, in the order of the input, as soo
 message survives the death of this process; with --flushed, a power cut. Its msgId is that
 which cat prints. A line that is refused is named on standard error, the rest goes on, and the
 exit code is 1. The end of the input, an interrupt and a termination end it in order: lines that
-were read are appended and acknowledged. A line that was begun is not a message then.
+were read are appended and acknowledged. A line that was begun is not a message then. After a
+signal that takes no longer than --grace, and standard error says what it waits for; what was
+not done then is found by the next start, and the exit code is 1. A second signal ends it at
+once, with 128 and its number as exit code.
 
 A store that is not there is made. A store has one writer: append does not go together with a
-broker that runs on the same directory.`,
+broker that runs on the same directory, and waits as long as --wait for another one to end.`,
 		Example: `  echo hello | warmlog append /data/store --topic orders
   warmlog append /data/store --topic orders --queue 3 --tags paid --flushed < lines.txt
   echo '{"topic":"orders","keys":"k1","body":"hello"}' | warmlog append /data/store --json`,
@@ -63,6 +70,8 @@ broker that runs on the same directory.`,
 				return misuse{errors.New("--topic is needed, but with --json")}
 			case err != nil:
 				return misuse{err}
+			case f.wait < 0 || f.grace < 0:
+				return misuse{errors.New("--wait and --grace are not below 0")}
 			case changed("segment-size") && (f.segment <= 0 || f.segment > math.MaxInt32):
 				return misuse{fmt.Errorf("--segment-size is within 1 and %d", math.MaxInt32)}
 			case changed("queue-file-size") && (f.queueLen <= 0 || f.queueLen%consumequeue.EntrySize != 0):
@@ -78,18 +87,21 @@ broker that runs on the same directory.`,
 	flags.StringVar(&f.message.Keys, "keys", "", "keys of the messages, separated by spaces")
 	flags.BoolVar(&f.flushed, "flushed", false, "acknowledge what survives a power cut")
 	flags.Int64Var(&f.segment, "segment-size", 0, "bytes of a log segment of a new store (default 1 GiB)")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for another writer of the store")
+	flags.DurationVar(&f.grace, "grace", defaultGrace, "how long ending may take after a signal")
 	flags.Int64Var(&f.queueLen, "queue-file-size", 0, "bytes of a queue file of a new store (default 6000000)")
 	return cmd
 }
 
-func (a *app) runAppend(ctx context.Context, dir string, f *appendFlags) (err error) {
+func (a *app) runAppend(ctx context.Context, dir string, f *appendFlags) error {
 	// A reader of the acknowledgements that goes away is an error of writing them, not the
 	// end of the process: the store is closed in order.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	o := warmlog.Options{SegmentSize: f.segment, QueueFileSize: f.queueLen, MaxBody: maxBody, StoreHost: storeHost}
+	end := ending{app: a, grace: f.grace, step: "the lines that were read"}
+	o := warmlog.Options{SegmentSize: f.segment, QueueFileSize: f.queueLen, MaxBody: maxBody, StoreHost: storeHost, LockWait: f.wait, Closing: end.waiting}
 	if f.flushed {
 		o.Durability = warmlog.Flushed
 	}
@@ -97,19 +109,28 @@ func (a *app) runAppend(ctx context.Context, dir string, f *appendFlags) (err er
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	acks := newAcks(a, stop)
-	read, err := a.appendLines(ctx, store, &f.message, acks)
-	acks.finish()
-	return errors.Join(acks.result(read), err, store.Close())
+	return end.run(ctx, func() error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		acks := newAcks(a, stop)
+		read, err := a.appendLines(ctx, store, &f.message, acks)
+		acks.finish()
+		return errors.Join(acks.result(read), err, store.Close())
+	})
 }
 
 // openToWrite opens a store, or makes it, and says what was odd about it.
 func (a *app) openToWrite(ctx context.Context, dir string, o warmlog.Options) (*warmlog.Store, error) {
 	b := newBar(a.err)
 	defer b.finish()
-	o.Progress = b.update
+	said := false
+	o.Progress = func(p warmlog.Progress) {
+		if !said && strings.HasPrefix(p.Phase, "waiting") {
+			said = true
+			a.note(p.Phase)
+		}
+		b.update(p)
+	}
 	store, err := warmlog.OpenContext(ctx, dir, o)
 	if err != nil {
 		return nil, err

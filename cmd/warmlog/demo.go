@@ -81,7 +81,8 @@ func (a *app) runDemo(ctx context.Context, f *demoFlags) (err error) {
 	} else if names, err := os.ReadDir(f.dir); err == nil && len(names) > 0 {
 		return fmt.Errorf("%s is not empty: demo begins a store of its own", f.dir)
 	}
-	if err := d.run(ctx); err != nil {
+	d.ending = ending{app: a, grace: defaultGrace, step: "the messages that are under way"}
+	if err := d.ending.run(ctx, func() error { return d.run(ctx) }); err != nil {
 		return err
 	}
 	d.bar.finish()
@@ -97,6 +98,7 @@ type demo struct {
 	flags  *demoFlags
 	bar    *bar
 	store  *warmlog.Store
+	ending ending
 	next   int64 // queue offset of the next message
 	looks  int64 // calls of look
 	result demoJSON
@@ -139,7 +141,7 @@ func (d *demo) run(ctx context.Context) error {
 // with opens the store, does something with it and closes it.
 func (d *demo) with(durability warmlog.Durability, do func() error) (err error) {
 	d.store, err = warmlog.Open(d.result.Dir, warmlog.Options{
-		SegmentSize: demoSegmentSize, MaxBody: maxBody, Durability: durability, Memory: pagecache.ThresholdOptions{Bytes: d.flags.memory},
+		SegmentSize: demoSegmentSize, MaxBody: maxBody, Durability: durability, Closing: d.ending.waiting, Memory: pagecache.ThresholdOptions{Bytes: d.flags.memory},
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ const (
 	exitGood   = 0
 	exitFailed = 1 // damage was found, or something failed
 	exitMisuse = 2
+	exitSignal = 128 // and the number of a second signal
 )
 
 // errDamage ends a command that did its work and found damage, which it has printed.
@@ -27,15 +29,26 @@ var errDamage = errors.New("damage was found")
 type misuse struct{ error }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal does not wait for anything
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+		// A second one does not wait for anything. Nor is it left to its default action, which
+		// process 1, that of a container, does not have.
+		second := <-signals
+		fmt.Fprintf(os.Stderr, "warmlog: ended at once by a second signal, %v\n", second)
+		os.Exit(exitSignal + int(second.(syscall.Signal)))
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run executes one command line.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	if _, file := errOut.(*os.File); !file {
+		errOut = &oneByOne{w: errOut}
+	}
 	w := bufio.NewWriterSize(out, 1<<16)
 	app := &app{in: in, out: w, err: errOut}
 	cmd := app.command()
@@ -44,8 +57,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	cmd.SetOut(w)
 	cmd.SetErr(errOut)
 	err := cmd.ExecuteContext(ctx)
-	if flushed := w.Flush(); err == nil {
-		err = flushed
+	if !errors.Is(err, errAbandoned) {
+		if flushed := w.Flush(); err == nil {
+			err = flushed
+		}
 	}
 	var wrong misuse
 	switch {
@@ -62,6 +77,18 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		fmt.Fprintf(errOut, "warmlog: %v\n", err)
 		return exitFailed
 	}
+}
+
+// oneByOne is a writer that several goroutines may use.
+type oneByOne struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *oneByOne) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(b)
 }
 
 // app is what the commands share.

@@ -9,6 +9,7 @@
 //	DIR/abort                                      exists while a broker runs, or after it died
 //	DIR/lock                                       byte 0 is locked by the process that writes
 //	DIR/warmlog/state                              what RocketMQ does not know: see State
+//	DIR/warmlog/owner                              which process writes, for people: see Owner
 //	DIR/warmlog/queues                             where each queue ended at the last checkpoint
 //	DIR/warmlog/deleted                            queues that were deleted, and where in the log
 //	DIR/warmlog/aside/                             bytes that recovery cut off

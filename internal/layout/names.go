@@ -20,6 +20,7 @@ func (s Store) Abort() string             { return s.in("abort") }
 func (s Store) Lock() string              { return s.in("lock") }
 
 func (s Store) State() string     { return s.in("warmlog/state") }
+func (s Store) Owner() string     { return s.in("warmlog/owner") }
 func (s Store) QueueEnds() string { return s.in("warmlog/queues") }
 func (s Store) Deleted() string   { return s.in("warmlog/deleted") }
 func (s Store) Cut() string       { return s.in("warmlog/cut") }

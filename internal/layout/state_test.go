@@ -2,8 +2,10 @@ package layout
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -88,21 +90,28 @@ func TestCheckpointIsWrittenAsItIsRead(t *testing.T) {
 }
 
 func TestTwoCannotTakeOneLock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	l, err := Take(path)
+	s := Store(t.TempDir())
+	stale := []byte(`{"pid":1,"host":"another","since":"2026-01-01T00:00:00Z"}`)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(s.Owner()), 0o755), os.WriteFile(s.Owner(), stale, 0o644), os.WriteFile(s.Lock(), []byte("lock"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Take(s)
 	if err != nil {
+		t.Fatal("a process that is gone keeps others out: ", err)
+	}
+	if _, err := Take(s); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("by process %d on ", os.Getpid())) {
 		t.Fatal(err)
 	}
-	if _, err := Take(path); !errors.Is(err, ErrLocked) {
-		t.Fatal(err)
-	}
-	if held, _, err := Holder(path); err != nil || !held {
+	if held, _, err := Holder(s.Lock()); err != nil || !held {
 		t.Fatal(held, err)
 	}
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	l, err = Take(path)
+	if o := ReadOwner(s.Owner()); o != (Owner{}) {
+		t.Errorf("released, and still %v", o)
+	}
+	l, err = Take(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,16 @@ import (
 var ErrLocked = errors.New("the store is in use")
 
 // Lock is held by the one who writes a store.
-type Lock struct{ file *os.File }
+type Lock struct {
+	file  *os.File
+	owner string // the file that names this process
+}
 
 // Take takes the lock of a store, as RocketMQ does: exclusively, byte 0 of a file that says
-// "lock". The error of one that is held is an [ErrLocked].
-func Take(path string) (*Lock, error) {
+// "lock". It waits for nobody. The error of one that is held is an [ErrLocked] and names the
+// process that holds it, if that is known.
+func Take(s Store) (*Lock, error) {
+	path := s.Lock()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -28,8 +33,12 @@ func Take(path string) (*Lock, error) {
 	err = unix.FcntlFlock(f.Fd(), setLock, &lock)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		f.Close()
-		if _, pid, askErr := Holder(path); askErr == nil && pid > 0 {
-			return nil, fmt.Errorf("%s: %w by process %d", path, ErrLocked, pid)
+		owner := ReadOwner(s.Owner())
+		if _, pid, askErr := Holder(path); askErr == nil && pid > 0 && pid != owner.PID {
+			owner = Owner{PID: pid} // a broker's
+		}
+		if name := owner.String(); name != "" {
+			return nil, fmt.Errorf("%s: %w by %s", path, ErrLocked, name)
 		}
 		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 	}
@@ -40,8 +49,12 @@ func Take(path string) (*Lock, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return &Lock{f}, nil
+	writeOwner(s.Owner())
+	return &Lock{f, s.Owner()}, nil
 }
 
 // Release gives the lock back.
-func (l *Lock) Release() error { return l.file.Close() }
+func (l *Lock) Release() error {
+	_ = os.Remove(l.owner) // while it is held: the next one's is not removed
+	return l.file.Close()
+}
