@@ -9,6 +9,7 @@ import (
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -182,7 +183,7 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 	now := s.options.Clock().UnixMilli()
 	for _, m := range ms {
 		if err := s.encode(ctx, b, m, now); err != nil {
-			return err
+			return mapfile.Explained(err)
 		}
 	}
 	from := 0
@@ -193,11 +194,17 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 		}
 		b.records, from = append(b.records, p), b.ends[i]
 	}
-	if err := s.noteRoom(int64(len(b.buf)), s.w.appender.Append(b.records, now)); err != nil {
+	err := s.w.appender.Append(b.records, now)
+	// Segments that are full and wait to be synced have descriptors: at a limit, and only there,
+	// an append waits for that.
+	if mapfile.AtLimit(err) && s.w.appender.Commit(ctx, s.w.appender.End()) == nil {
+		err = s.w.appender.Append(b.records, now)
+	}
+	if err = s.noteRoom(int64(len(b.buf)), err); err != nil {
 		if errors.Is(err, commitlog.ErrTooLarge) {
 			err = fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
-		return fmt.Errorf("append to %s/%d: %w", ms[0].Topic, ms[0].QueueID, err)
+		return fmt.Errorf("append to %s/%d: %w", ms[0].Topic, ms[0].QueueID, mapfile.Explained(err))
 	}
 	return nil
 }

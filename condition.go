@@ -28,6 +28,9 @@ const (
 	// NoCheckpoint: what is in memory could not be brought to the disk, and is tried again. The
 	// next start has more to read.
 	NoCheckpoint = "no-checkpoint"
+	// DispatchWaits: what is appended does not come to its queues for as long as there is no
+	// descriptor or mapping left: see [ErrLimit].
+	DispatchWaits = "dispatch-waits"
 	// AppendFailed: appends are refused until the store is opened again: see [ErrFailed].
 	AppendFailed = "append-failed"
 	// DispatchFailed: what is appended does not come to its queues until the store is opened

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/warmlog/warmlog/consumequeue"
@@ -36,6 +37,8 @@ type delivery struct {
 	view    message.View // of the record at hand: a local one would be allocated for each
 	// touched are the queues that got entries since the last notification.
 	touched []*consumequeue.Queue
+	// stall is why nothing is delivered for now, nil if it goes on. Stored by the goroutine.
+	stall atomic.Pointer[error]
 	// last is the store time and place of the newest record delivered.
 	lastTime, lastPos atomic.Int64
 }
@@ -75,10 +78,22 @@ func newDelivery(s *Store, from int64) *delivery {
 	return d
 }
 
+// stallRetry is how often delivery is tried again that found no descriptor or mapping.
+const stallRetry = 50 * time.Millisecond
+
 // run delivers until ctx ends, and then what is visible.
 func (d *delivery) run(ctx context.Context) {
 	for {
 		for d.step() {
+		}
+		if d.stalled() != nil {
+			select {
+			case <-time.After(stallRetry):
+				continue
+			case <-ctx.Done():
+				d.step()
+				return
+			}
 		}
 		if d.store.w.appender.Wait(ctx, d.pending) != nil {
 			for d.step() {
@@ -126,11 +141,29 @@ func (d *delivery) step() bool {
 		d.store.options.Visible(q.Topic(), q.ID(), high)
 	}
 	d.touched = d.touched[:0]
+	if mapfile.AtLimit(err) {
+		// Nothing is lost, and it is tried again.
+		err = mapfile.Explained(err)
+		d.stall.Store(&err)
+		d.store.condition(true, Condition{Name: DispatchWaits, Err: err})
+		return false
+	}
+	if d.stall.Swap(nil) != nil {
+		d.store.condition(false, Condition{Name: DispatchWaits})
+	}
 	if err != nil {
 		d.store.fail(fmt.Errorf("dispatch at %d: %w", end, err))
 	}
 	d.done.Changed()
 	return err == nil
+}
+
+// stalled returns why nothing is delivered for now, nil if it goes on.
+func (d *delivery) stalled() error {
+	if err := d.stall.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // clearQueues clears the queues of the first clearing.

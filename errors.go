@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -27,6 +28,11 @@ var (
 
 	// ErrBeyond says that a physical offset lies beyond the end of the log.
 	ErrBeyond = commitlog.ErrBeyond
+
+	// ErrLimit says that the process has as many open files or mappings as it may have. The error
+	// names the limit, its value and how many the stores of this process use. Nothing was
+	// begun, and the same succeeds when there are fewer, or the limit was raised.
+	ErrLimit = mapfile.ErrLimit
 
 	// ErrUnknownQueue says that the store has no such queue.
 	ErrUnknownQueue = errors.New("unknown queue")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/keyindex"
 	"github.com/warmlog/warmlog/pagecache"
 )
@@ -193,7 +194,7 @@ func OpenContext(ctx context.Context, dir string, o Options) (*Store, error) {
 	}
 	s, err := open(ctx, dir, o)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", dir, err)
+		return nil, fmt.Errorf("open %s: %w", dir, mapfile.Explained(err))
 	}
 	return s, nil
 }

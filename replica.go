@@ -9,6 +9,7 @@ import (
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/internal/mapfile"
 )
 
 var (
@@ -102,7 +103,7 @@ func (s *Store) appendRaw(off int64, b []byte) error {
 		return err
 	}
 	s.w.replica.Store(true)
-	return s.noteRoom(int64(len(b)), s.w.appender.AppendRaw(off, b))
+	return mapfile.Explained(s.noteRoom(int64(len(b)), s.w.appender.AppendRaw(off, b)))
 }
 
 // ReadRaw reads a part of the log as it is written, visible or not: up to len(b) bytes from a

@@ -73,7 +73,7 @@ func (s *Store) Get(ctx context.Context, req *getmessage.Request, b *getmessage.
 		return ErrClosed
 	}
 	if err := s.get(ctx, req, b); err != nil {
-		return err
+		return mapfile.Explained(err)
 	}
 	switch b.Status {
 	case getmessage.OffsetOverflowOne, getmessage.OffsetOverflowBadly, getmessage.NoMessageInQueue:
@@ -211,10 +211,15 @@ func (s *Store) closeFiles() {
 	s.log.Close()
 }
 
-// keepThreshold reads the memory's limits again from time to time, until the store closes.
+// idleInterval is how long a file that nobody reads stays open and mapped, up to twice that.
+const idleInterval = time.Minute
+
+// keepThreshold reads the limits of memory and open files again from time to time, and closes
+// files that nobody reads, until the store closes.
 func (s *Store) keepThreshold(ctx context.Context) {
 	tick := time.NewTicker(pagecache.RefreshInterval)
 	defer tick.Stop()
+	swept := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -222,6 +227,11 @@ func (s *Store) keepThreshold(ctx context.Context) {
 		case <-tick.C:
 			if err := s.threshold.Refresh(); err != nil {
 				s.options.Logger.Warn("memory limits not read again", "error", err)
+			}
+			s.cache.SetLimit(mapfile.DefaultLimit())
+			if time.Since(swept) >= idleInterval {
+				s.cache.Sweep()
+				swept = time.Now()
 			}
 		}
 	}

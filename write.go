@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
 )
 
 // writer is what a store has that is open for writing.
@@ -302,7 +303,7 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	if s.w == nil {
 		return ErrReadOnly
 	}
-	err := s.takeCheckpoint(ctx)
+	err := mapfile.Explained(s.takeCheckpoint(ctx))
 	s.condition(err != nil && ctx.Err() == nil, Condition{Name: NoCheckpoint, Path: string(s.paths), Err: err})
 	return err
 }
@@ -326,13 +327,14 @@ func (s *Store) checkpointLocked(ctx context.Context) error {
 	lastTime, lastPos := w.dispatch.lastTime.Load(), w.dispatch.lastPos.Load()
 	ends := s.queueEnds(pos)
 	w.index.mu.Unlock()
+	// First, as it opens nothing and gives descriptors back.
+	if err := w.appender.Commit(ctx, pos); err != nil {
+		return err
+	}
 	if err := s.flushQueues(); err != nil {
 		return err
 	}
 	if err := s.syncIndex(ctx, pos); err != nil {
-		return err
-	}
-	if err := w.appender.Commit(ctx, pos); err != nil {
 		return err
 	}
 	c := s.checkpoint
@@ -376,8 +378,11 @@ func (s *Store) flushQueues() error {
 		}
 	}
 	if err := syncPaths(string(s.paths), w.unsynced); err != nil {
-		// The kernel tells a failure once: a later success would prove nothing.
-		w.notSynced = err
+		// The kernel tells a failure once: a later success would prove nothing. What could not
+		// be opened did not fail.
+		if !mapfile.AtLimit(err) {
+			w.notSynced = err
+		}
 		return err
 	}
 	w.unsynced = w.unsynced[:0]
@@ -397,7 +402,7 @@ func (w *writer) close(s *Store) error {
 	s.closingStep("queues and index, which are behind by %d bytes of the log", w.appender.End()-w.checkpointed.Load())
 	for err == nil && w.dispatch.step() {
 	}
-	err = errors.Join(err, w.failure())
+	err = errors.Join(err, w.failure(), w.dispatch.stalled())
 	if err == nil {
 		err = s.Checkpoint(context.Background())
 	}

@@ -25,10 +25,14 @@ type appending struct {
 }
 
 func newAppending(b testing.TB, body int, o warmlog.Options) *appending {
+	return appendingTo(b, b.TempDir(), body, o)
+}
+
+func appendingTo(b testing.TB, dir string, body int, o warmlog.Options) *appending {
 	if o.Retention.MaxBytes == 0 {
 		o.Retention = warmlog.Retention{MaxBytes: 2 << 30, Interval: time.Second} // the disk of a laptop
 	}
-	store, err := warmlog.Open(b.TempDir(), o)
+	store, err := warmlog.Open(dir, o)
 	check(b, err)
 	a := &appending{b: b, store: store, msg: &message.Message{Topic: topic, Body: make([]byte, body), Tags: "a"}}
 	var ctx context.Context
@@ -132,6 +136,24 @@ func BenchmarkAppendParallel(b *testing.B) {
 			}, yard{"one-producer", one.plain})
 		})
 	}
+}
+
+// BenchmarkAppendSegments appends to a log of many small segments, beginning one with every 15th
+// message; the floor is one of the same engine with 10.
+func BenchmarkAppendSegments(b *testing.B) {
+	for _, segments := range []int64{1000, 20000} {
+		b.Run(fmt.Sprintf("segments=%d", segments), func(b *testing.B) {
+			many, few := newSegmented(b, segments), newSegmented(b, 10)
+			compare(b, many.plain, yard{"10", few.plain})
+		})
+	}
+}
+
+// newSegmented opens a store that has so many segments of 16 KiB, and keeps as many.
+func newSegmented(b *testing.B, segments int64) *appending {
+	const size = 16 << 10
+	s := build(b, segments*size, 1, size)
+	return appendingTo(b, s.dir, 1024, warmlog.Options{CheckBytes: 1, Retention: warmlog.Retention{MaxBytes: segments * size, Interval: time.Second}})
 }
 
 func (a *appending) plain(n int) {

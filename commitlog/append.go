@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type AppendOptions struct {
 type Appender struct {
 	log *Log
 	o   AppendOptions
+	dir *os.File // open to be synced, for which there must not be a descriptor too few
 
 	mu struct {
 		sync.Mutex
@@ -112,6 +114,13 @@ func (l *Log) OpenAppender(end, newest int64, o AppendOptions) (*Appender, error
 		a.mu.dirty = append(a.mu.dirty, a.mu.cur)
 	} else if end%l.size != 0 {
 		return nil, fmt.Errorf("append at %d: no segment there", end)
+	}
+	var err error
+	if a.dir, err = os.Open(l.dir); err != nil {
+		if a.mu.cur != nil {
+			_ = a.mu.cur.close()
+		}
+		return nil, err
 	}
 	a.ahead.start(a)
 	return a, nil
@@ -342,5 +351,5 @@ func (a *Appender) Close() error {
 		errs = append(errs, a.mu.next.close())
 	}
 	a.mu.dirty, a.mu.cur = nil, nil
-	return errors.Join(errs...)
+	return errors.Join(append(errs, a.dir.Close())...)
 }

@@ -69,8 +69,17 @@ func (a *Appender) nextSegment(base, n int64) (*writing, error) {
 }
 
 // createSegment makes a segment under a temporary name, with space for a step, or all of it:
-// nobody sees one that is not whole.
+// nobody sees one that is not whole. Where there is no descriptor or mapping left, files that
+// are only read give theirs.
 func (a *Appender) createSegment(base int64) (*writing, error) {
+	w, err := a.tryCreate(base)
+	if mapfile.AtLimit(err) && a.log.options.Cache.Shrink() {
+		w, err = a.tryCreate(base)
+	}
+	return w, err
+}
+
+func (a *Appender) tryCreate(base int64) (*writing, error) {
 	f, err := os.CreateTemp(a.o.Temp, layout.FileName(base)+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("make segment: %w", err)
@@ -158,7 +167,7 @@ func (a *Appender) Room(n int64) error {
 	if err := a.Failed(); err != nil {
 		return err
 	}
-	return a.planLocked([]Placed{{Record: make([]byte, n)}})
+	return a.planLocked([]Placed{{Record: make([]byte, n)}}, false)
 }
 
 // name returns the segment's file: it is opened under another name than it gets.
@@ -192,9 +201,7 @@ func (w *writing) close() error {
 func (l *Log) add(s *Segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.Segments()
-	next := make([]*Segment, len(known)+1)
-	copy(next, known)
-	next[len(known)] = s
-	l.publish(next)
+	// Who has the list of before does not see what lies behind its end: nothing is copied for
+	// each segment. Nobody else appends to this array: other lists are made anew, or end with it.
+	l.publish(append(l.Segments(), s))
 }

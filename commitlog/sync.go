@@ -136,7 +136,7 @@ func (a *Appender) lead() error {
 		w.named = true
 	}
 	if names {
-		if err := layout.SyncDir(a.log.dir); err != nil {
+		if err := a.dir.Sync(); err != nil {
 			return a.fail(err)
 		}
 	}

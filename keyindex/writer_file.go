@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/warmlog/warmlog/internal/layout"
@@ -107,7 +108,9 @@ func (w *Writer) Sync() error {
 		return err
 	}
 	if err := w.syncFiles(); err != nil {
-		w.err = err
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) { // else the directory was not opened, and nothing tried
+			w.err = err
+		}
 		return err
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 
 // Cache bounds how many slots have their file open. The zero Cache has no bound.
 type Cache struct {
-	limit int
+	limit int // guarded by mu
 
 	mu struct {
 		sync.Mutex
@@ -37,6 +37,42 @@ func (c *Cache) add(s *Slot) {
 	}
 	s.ring = len(c.mu.open)
 	c.mu.open = append(c.mu.open, s)
+}
+
+// SetLimit changes the bound, and closes what is beyond it.
+func (c *Cache) SetLimit(limit int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limit = limit
+	for limit > 0 && len(c.mu.open) > limit {
+		c.evictLocked()
+	}
+}
+
+// Shrink closes a quarter of what is open, at least one file, and reports whether there was one:
+// a call that found no descriptor or mapping may then succeed.
+func (c *Cache) Shrink() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := (len(c.mu.open) + 3) / 4
+	for range n {
+		c.evictLocked()
+	}
+	return n > 0
+}
+
+// Sweep closes what was not used since the last sweep.
+func (c *Cache) Sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := 0; i < len(c.mu.open); {
+		if s := c.mu.open[i]; s.used.Swap(false) {
+			i++
+		} else {
+			c.removeLocked(i)
+			s.drop()
+		}
+	}
 }
 
 // evictLocked closes the first slot that was not used since the hand last passed it.
@@ -122,6 +158,9 @@ func (s *Slot) open() (*File, error) {
 		return f, nil
 	}
 	f, err := Open(s.path, s.size, s.mode)
+	if AtLimit(err) && s.cache.Shrink() {
+		f, err = Open(s.path, s.size, s.mode)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func mapFile(f *os.File, size int64, mode Mode) (*File, error) {
 	}
 	data, err := mmap.MapRegion(f, int(size), int(mode), 0, 0)
 	if err != nil {
-		return nil, fmt.Errorf("map %s, %d bytes, beside %d mapped files: %w", f.Name(), size, Mapped(), err)
+		return nil, fmt.Errorf("%w %s, %d bytes: %w", errMapping, f.Name(), size, err)
 	}
 	adviseRandom(data)
 	m := &File{file: f, data: data, size: size}

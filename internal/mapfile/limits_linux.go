@@ -11,17 +11,29 @@ import (
 // DefaultLimit returns how many files a cache should have open at most: half of the
 // mappings that the kernel allows a process (the Go runtime needs some of its own and dies
 // without), and half of the descriptors.
-func DefaultLimit() int {
-	maps := 65530
-	if b, err := os.ReadFile("/proc/sys/vm/max_map_count"); err == nil {
+func DefaultLimit() int { return max(8, min(mappings(), descriptors())/2) }
+
+// descriptors returns how many files a process may have open.
+func descriptors() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return 256
+	}
+	return int(min(r.Cur, 1<<30))
+}
+
+// mappings returns how many mappings a process may have.
+func mappings() int { return setting("vm/max_map_count", 65530) }
+
+// systemFiles returns how many files all processes may have open.
+func systemFiles() int { return setting("fs/file-max", 0) }
+
+// setting reads a number of the kernel's; otherwise where it cannot, as without descriptors.
+func setting(name string, otherwise int) int {
+	if b, err := os.ReadFile("/proc/sys/" + name); err == nil {
 		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
-			maps = n
+			return n
 		}
 	}
-	files := 256
-	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err == nil {
-		files = int(min(r.Cur, 1<<30))
-	}
-	return max(8, min(maps, files)/2)
+	return otherwise
 }

@@ -279,3 +279,48 @@ func BenchmarkSlotAcquire(b *testing.B) {
 		f.Release()
 	}
 }
+
+// What is not used is closed by the second sweep; what is used stays open.
+func TestSweepClosesWhatIsIdle(t *testing.T) {
+	dir := t.TempDir()
+	c := NewCache(0)
+	slot := func(name string) *Slot {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return c.Slot(path, 4096, ReadOnly)
+	}
+	use := func(s *Slot) *File {
+		f, err := s.Acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	busy, idle, held := slot("busy"), slot("idle"), slot("held")
+	before := Mapped()
+	use(idle).Release()
+	kept := use(held)
+	for range 3 {
+		use(busy).Release() // opened
+		use(busy).Release() // used again
+		c.Sweep()
+	}
+	if c.Open() != 1 || Mapped() != before+2 { // busy, and what somebody holds
+		t.Errorf("%d open, %d mapped more", c.Open(), Mapped()-before)
+	}
+	kept.Release()
+	if use(idle).Release(); c.Open() != 2 {
+		t.Error("what was idle does not come back")
+	}
+	if c.SetLimit(1); c.Open() != 1 {
+		t.Errorf("%d open, the limit is 1", c.Open())
+	}
+	busy.Close()
+	idle.Close()
+	held.Close()
+	if Mapped() != before {
+		t.Errorf("%d files are still mapped", Mapped()-before)
+	}
+}
