@@ -23,31 +23,43 @@ type indexer struct {
 	// behind is the physical offset from which on records were not taken; -1 if all were.
 	// Guarded by mu.
 	behind int64
+	// next is the physical offset from which on records are to be given while the store is
+	// opened.
+	next int64
 }
 
-// openIndex opens the index for records from where the log was scanned on, and gives it
-// those that are there.
-func (s *Store) openIndex(ctx context.Context) error {
+// openIndex opens the index for records from where the log is scanned on, or for all where
+// there is none.
+func (s *Store) openIndex() error {
 	from := s.scanned
 	files, err := os.ReadDir(s.paths.Index())
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	if len(files) == 0 {
-		from = s.log.Min() // it was lost, or there was none
+	if st, ok := s.believed(); len(files) == 0 && !(ok && st.Keyless) {
+		from = s.log.Min() // it was lost
 	}
 	w, err := keyindex.OpenWriter(s.paths.Index(), from, keyindex.WriterOptions{Layout: s.options.Index, PastDamage: true})
 	if err != nil {
 		return err
 	}
-	s.w.index = &indexer{w: w, behind: -1}
+	s.w.index = &indexer{w: w, behind: -1, next: from}
 	if s.abort.Exists || s.w.cut {
 		// What was not synced may be there in part, and the log may have ended elsewhere.
-		if err := w.Truncate(from); err != nil {
+		return w.Truncate(from)
+	}
+	return nil
+}
+
+// completeIndex gives the index what reading the end of the log did not give it.
+func (s *Store) completeIndex(ctx context.Context) error {
+	if s.w.index == nil {
+		if err := s.openIndex(); err != nil {
 			return err
 		}
 	}
-	err = s.indexFrom(ctx, from, s.log.Max())
+	from := s.w.index.next
+	err := s.indexFrom(ctx, from, s.log.Max())
 	if errors.Is(err, syscall.ENOSPC) {
 		s.note("index: the keys of records from %d on wait for space: %v", from, err)
 		s.w.index.behind, err = from, nil
@@ -71,11 +83,12 @@ func (x *indexer) addLocked(v *message.View) {
 	}
 }
 
-// syncIndex brings the index to the disk: the keys of all records below a physical offset.
-func (s *Store) syncIndex(ctx context.Context, pos int64) error {
+// syncIndex brings the index to the disk: the keys of all records below a physical offset. It
+// reports whether there is none.
+func (s *Store) syncIndex(ctx context.Context, pos int64) (keyless bool, err error) {
 	x := s.w.index
 	x.mu.Lock()
-	err := x.w.Flush()
+	err = x.w.Flush()
 	if err == nil && x.behind >= 0 && x.behind < pos {
 		if err = s.indexFrom(ctx, x.behind, pos); err == nil {
 			x.behind = -1
@@ -83,16 +96,18 @@ func (s *Store) syncIndex(ctx context.Context, pos int64) error {
 	}
 	x.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("index: %w", err)
+		return false, fmt.Errorf("index: %w", err)
 	}
 	// The files that are large are synced without the lock, which dispatch needs: little is
 	// left for Sync.
-	if names, err := filepath.Glob(filepath.Join(s.paths.Index(), "*")); err == nil {
-		if err := syncEach(names[max(0, len(names)-2):]); err != nil {
-			return fmt.Errorf("index: %w", err)
-		}
+	names, err := filepath.Glob(filepath.Join(s.paths.Index(), "*"))
+	if err == nil {
+		err = syncEach(names[max(0, len(names)-2):])
+	}
+	if err != nil {
+		return false, fmt.Errorf("index: %w", err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.w.Sync()
+	return len(names) == 0, x.w.Sync()
 }

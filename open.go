@@ -59,7 +59,9 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	s.listed = time.Now()
 	err = s.openQueues()
 	if err == nil && s.w != nil {
-		err = s.purge()
+		if err = s.refuseSize(); err == nil {
+			err = s.purge()
+		}
 	}
 	if err != nil {
 		s.log.Close()
@@ -186,6 +188,14 @@ func (s *Store) readTail(ctx context.Context) error {
 	}
 	s.scanned = from
 	t := tail{Store: s, ctx: ctx, from: from, to: to, sealed: sealed}
+	if s.w != nil && s.abort.Exists {
+		if err := s.openIndex(); err != nil {
+			return err
+		}
+		if s.w.index.next == from {
+			t.index = s.w.index
+		}
+	}
 	if last != nil {
 		t.until = last.End()
 	}
@@ -195,6 +205,9 @@ func (s *Store) readTail(ctx context.Context) error {
 	}
 	s.log.SetMax(end)
 	s.read = end
+	if t.index != nil {
+		t.index.next = end
+	}
 	if err := s.dispatch.end(); err != nil {
 		return err
 	}
@@ -207,11 +220,15 @@ func (s *Store) tailBegin(segments []*commitlog.Segment, last *commitlog.Segment
 	for i > 0 && last != nil && segments[i] != last {
 		i--
 	}
-	if last == nil || s.options.CheckBytes < 0 || !s.anyFile {
+	check := s.options.CheckBytes
+	if last == nil || check < 0 || !s.anyFile {
 		return segments[0].Base
 	}
+	if check == 0 {
+		check = defaultCheckBytes
+	}
 	end := segments[i].End()
-	for i > 0 && end-segments[i-1].Base <= s.options.CheckBytes {
+	for i > 0 && end-segments[i-1].Base <= check {
 		i--
 	}
 	if s.abort.Exists {

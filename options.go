@@ -80,7 +80,8 @@ type Options struct {
 	// above the hole.
 	RefuseHoles bool
 	// CheckBytes is how much of the log's end Open reads at least, in whole segments, to
-	// prove that the queues have every message in it; 0: 1 GiB, below 0: all of it. What
+	// prove that the queues have every message in it; 0: 1 GiB, or only what came since the
+	// last checkpoint where this engine wrote the store; below 0: all of it. What
 	// lies before is believed, unless the queue's files are damaged; an entry that does
 	// not name its record is found and healed when it is read. More is slower to open.
 	CheckBytes int64
@@ -154,9 +155,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if !o.ReadOnly && o.SegmentSize != 0 && (o.SegmentSize > math.MaxInt32 || o.SegmentSize < leastSegmentSize) {
 		faults = append(faults, fmt.Errorf("segment size is %d, not between %d and %d", o.SegmentSize, leastSegmentSize, math.MaxInt32))
-	}
-	if o.CheckBytes == 0 {
-		o.CheckBytes = defaultCheckBytes
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}

@@ -60,6 +60,9 @@ func (s *Store) expectEnds(dispatched int64) error {
 	case pos != dispatched:
 		return nil
 	}
+	if s.w != nil {
+		s.w.ends = true
+	}
 	for name, end := range ends {
 		if s.deleted.covers([]byte(name.Topic), name.ID, dispatched-1) {
 			continue // deleted since

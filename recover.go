@@ -21,7 +21,7 @@ import (
 // recoverEnd makes the log end where its last record does: what lies behind is set aside,
 // and its place is zero.
 func (s *Store) recoverEnd(ctx context.Context) error {
-	end := s.log.Max()
+	end, changed := s.log.Max(), s.abort.Exists
 	// The highest first: whoever comes after a kill in between must not find records behind
 	// a place that is zero.
 	for _, seg := range slices.Backward(s.log.Segments()) {
@@ -35,6 +35,7 @@ func (s *Store) recoverEnd(ctx context.Context) error {
 			if err := s.removeSegment(seg, end); err != nil {
 				return err
 			}
+			changed = true
 		default:
 			if err := s.cutSegment(seg, end); err != nil {
 				return err
@@ -56,6 +57,9 @@ func (s *Store) recoverEnd(ctx context.Context) error {
 		return s.rewriteTail(last.Durable, end)
 	case s.w.stateLost: // nobody knows which mode it was, and from where on
 		return s.rewriteTail(s.scanned, end)
+	}
+	if !changed {
+		return nil
 	}
 	return layout.SyncDir(s.paths.CommitLog())
 }
@@ -136,6 +140,8 @@ func (s *Store) cutSegment(seg *commitlog.Segment, end int64) error {
 		if err := f.Truncate(s.log.SegmentSize()); err != nil {
 			return err
 		}
+	} else if n <= at {
+		return nil // it is as it was
 	}
 	return f.Sync()
 }

@@ -18,6 +18,7 @@ type tail struct {
 	// sealed is the beginning of the last segment that begins with a sound record: those
 	// below were filled, so that a record there that is not sound is damaged.
 	sealed int64
+	index  *indexer // gets the records; nil: it is completed later
 }
 
 // read returns the end of the log.
@@ -34,6 +35,11 @@ func (t *tail) read() (int64, error) {
 			t.saw(v)
 			if err := t.dispatch.add(v, scan.Pos()); err != nil {
 				return 0, err
+			}
+			if t.index != nil {
+				if err := t.index.w.Add(v); err != nil {
+					return 0, err
+				}
 			}
 			if n%1024 == 0 {
 				if t.ctx.Err() != nil {

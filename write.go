@@ -24,6 +24,7 @@ type writer struct {
 	known      bool // the state was there, and is sound
 	stateLost  bool // it was damaged
 	cut        bool // something lay behind the end of the log
+	ends       bool // the ends of queues at the last checkpoint are known
 
 	appender *commitlog.Appender
 	dispatch *delivery
@@ -119,20 +120,31 @@ func emptyDir(dir string) error {
 
 // unclaim gives the store back.
 func (w *writer) unclaim() {
+	if w.index != nil {
+		_ = w.index.w.Close() // the next start makes what is missing
+	}
 	if w.state != nil {
 		_ = w.state.Close() // each write was synced
 	}
 	_ = w.lock.Release()
 }
 
-// believed returns the state of a store that is opened for writing, and whether it may be
-// believed: it belongs to the checkpoint that is there, and to the log.
-func (s *Store) believed() (layout.State, bool) {
-	if s.w == nil || !s.w.known {
-		return layout.State{}, false
+// believed returns the state of the store, and whether it may be believed: it belongs to the
+// checkpoint that is there, and to the log. Who opens for reading, and says how much is to be
+// read, or finds that the store was not stopped in order, does not rest on it.
+func (s *Store) believed() (st layout.State, ok bool) {
+	switch {
+	case s.w != nil && s.w.known:
+		st = s.w.state.Last()
+	case s.w == nil && s.options.CheckBytes == 0 && !s.abort.Exists:
+		var err error
+		if st, err = layout.ReadState(s.paths.State()); err != nil {
+			return st, false // more of the log is read
+		}
+	default:
+		return st, false
 	}
-	st := s.w.state.Last()
-	ok := st.Checkpoint == s.checkpoint.Digest() && st.Dispatched >= s.log.Min() && st.Dispatched <= s.log.Limit() && s.anyFileOrNone(st)
+	ok = st.Checkpoint == s.checkpoint.Digest() && st.Dispatched >= s.log.Min() && st.Dispatched <= s.log.Limit() && s.anyFileOrNone(st)
 	return st, ok
 }
 
@@ -140,9 +152,8 @@ func (s *Store) believed() (layout.State, bool) {
 // dispatched. Somebody may have removed them, to have them made again.
 func (s *Store) anyFileOrNone(st layout.State) bool { return s.anyFile || st.Dispatched == s.log.Min() }
 
-// startWriting makes the store ready for appends, when its end is known.
-func (s *Store) startWriting(ctx, run context.Context) error {
-	w := s.w
+// refuseSize refuses to write segments of another size than the log has.
+func (s *Store) refuseSize() error {
 	if s.log.SegmentSize() == 0 {
 		s.log.SetSegmentSize(defaultSegmentSize)
 	}
@@ -150,6 +161,12 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	if all := s.log.Segments(); len(all) == 1 && all[0].Size != s.log.SegmentSize() && s.options.SegmentSize != 0 {
 		return fmt.Errorf("%s: %d bytes, segments of %d asked for: %w", all[0].Path(), all[0].Size, s.options.SegmentSize, layout.ErrFileSize)
 	}
+	return nil
+}
+
+// startWriting makes the store ready for appends, when its end is known.
+func (s *Store) startWriting(ctx, run context.Context) error {
+	w := s.w
 	if err := s.recoverEnd(ctx); err != nil {
 		return err
 	}
@@ -164,14 +181,16 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = s.openIndex(ctx); err != nil {
+	if err = s.completeIndex(ctx); err != nil {
 		w.appender.Close()
 		return err
 	}
 	w.dispatch = newDelivery(s, end)
 	w.dispatch.lastTime.Store(s.newest)
 	w.dispatch.lastPos.Store(s.lastRecord.Load())
-	if err = s.adoptQueues(ctx); err == nil {
+	if err = s.adoptQueues(ctx); err == nil && s.asLeft() {
+		w.checkpointed.Store(end)
+	} else if err == nil {
 		switch err = s.Checkpoint(ctx); {
 		case errors.Is(err, syscall.ENOSPC):
 			s.note("opened without a checkpoint: %v", err) // reads and deletions are what is needed now
@@ -195,6 +214,14 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 		s.done.Go(func() { s.keepLimits(run) })
 	}
 	return nil
+}
+
+// asLeft reports whether the store is as its last run said: a checkpoint would say the same.
+func (s *Store) asLeft() bool {
+	w, end := s.w, s.log.Max()
+	st, ok := s.believed()
+	return ok && w.ends && s.cutAt < 0 && !s.abort.Exists && !w.cut && len(w.dispatch.dirty) == 0 &&
+		st.Dispatched == end && st.Durable == end && st.Mode == w.mode() && w.index.next == end
 }
 
 // adoptQueues writes the entries that reading the log's end has brought.
@@ -334,7 +361,8 @@ func (s *Store) checkpointLocked(ctx context.Context) error {
 	if err := s.flushQueues(); err != nil {
 		return err
 	}
-	if err := s.syncIndex(ctx, pos); err != nil {
+	keyless, err := s.syncIndex(ctx, pos)
+	if err != nil {
 		return err
 	}
 	c := s.checkpoint
@@ -355,7 +383,7 @@ func (s *Store) checkpointLocked(ctx context.Context) error {
 	s.mu.Lock()
 	s.checkpoint = c
 	s.mu.Unlock()
-	if err := w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: w.mode(), Checkpoint: c.Digest()}); err != nil {
+	if err := w.state.Write(layout.State{Durable: w.appender.Durable(), Dispatched: pos, Mode: w.mode(), Keyless: keyless, Checkpoint: c.Digest()}); err != nil {
 		return err
 	}
 	w.checkpointed.Store(pos)

@@ -219,7 +219,7 @@ func (q *Queue) Cut(ctx context.Context, logEnd int64, dirty []string) (int64, [
 func (q *Queue) trimLocked(dirty []string) ([]string, error) {
 	b, st := q.minMax.Load(), q.state.Load()
 	f := st.files
-	buf := make([]byte, 4096*EntrySize)
+	buf := make([]byte, readerBlock*EntrySize)
 	for off := max(b.max, f.first); off < f.limit(); {
 		first := off - (off-f.first)%f.per
 		if at := f.dataFrom(first, off-first); at >= f.per {
@@ -245,6 +245,9 @@ func (q *Queue) trimLocked(dirty []string) ([]string, error) {
 			dirty = append(dirty, path)
 		}
 		off += int64(len(have) / EntrySize)
+		if len(buf) < 4096*EntrySize { // most files have nothing there
+			buf = make([]byte, 8*len(buf))
+		}
 	}
 	return dirty, nil
 }

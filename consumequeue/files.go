@@ -129,14 +129,9 @@ func (f *files) read(off, n int64, buf []byte) ([]byte, error) {
 	if int64(cap(buf)) < n {
 		buf = make([]byte, n)
 	}
-	file, err := slot.Acquire()
-	if err != nil {
-		return nil, unlessGone(err)
-	}
-	defer file.Release()
-	got, err := file.ReadAt(buf[:n], at*EntrySize)
+	got, err := slot.ReadAt(buf[:n], at*EntrySize)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, unlessGone(err)
 	}
 	return buf[:got-got%EntrySize], nil // a file that was shortened has fewer
 }

@@ -25,6 +25,10 @@ func (v *View) Places() iter.Seq[Place] {
 		if !v.Queued() || !yield(Place{v.Topic(), v.QueueID(), v.QueueOffset()}) {
 			return
 		}
+		// Hardly a record has it: one search is cheaper than looking at each property.
+		if !bytes.Contains(v.Properties(), []byte(PropMultiDispatch)) {
+			return
+		}
 		// Names and offsets are two lists of the same order, joined with commas.
 		names, offsets := v.Property(PropMultiDispatch), v.Property(PropMultiQueueOffs)
 		for len(names) > 0 && len(offsets) > 0 {

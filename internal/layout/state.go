@@ -31,6 +31,7 @@ type State struct {
 	Durable    int64 // the log is on disk up to here: damage below is corruption
 	Dispatched int64 // queue and index entries of all records below are on disk
 	Mode       Mode  // of the run that wrote it
+	Keyless    bool  // the index has no file, because no record has a key
 	// Checkpoint is the digest of RocketMQ's checkpoint as this store wrote it last. Another
 	// one shows that a broker has written to the store since: the state is then not believed.
 	Checkpoint uint64
@@ -44,7 +45,8 @@ type State struct {
 //	16  8  durable
 //	24  8  dispatched
 //	32  1  mode
-//	33  7  0
+//	33  1  1: keyless
+//	34  6  0
 //	40  8  digest of the checkpoint
 //	48  8  xxhash64 of the 48 bytes before
 const (
@@ -122,7 +124,7 @@ func decodeState(b []byte) (s State, seq uint64, ok bool) {
 	if string(b[:8]) != stateMagic || be.Uint64(b[48:]) != xxhash.Sum64(b[:48]) {
 		return s, 0, false
 	}
-	s = State{int64(be.Uint64(b[16:])), int64(be.Uint64(b[24:])), Mode(b[32]), be.Uint64(b[40:])}
+	s = State{int64(be.Uint64(b[16:])), int64(be.Uint64(b[24:])), Mode(b[32]), b[33] == 1, be.Uint64(b[40:])}
 	return s, be.Uint64(b[8:]), s.Durable >= 0 && s.Dispatched >= 0
 }
 
@@ -138,6 +140,9 @@ func (f *StateFile) Write(s State) error {
 	b = be.AppendUint64(b, uint64(s.Durable))
 	b = be.AppendUint64(b, uint64(s.Dispatched))
 	b = append(b, byte(s.Mode), 0, 0, 0, 0, 0, 0, 0)
+	if s.Keyless {
+		b[33] = 1
+	}
 	b = be.AppendUint64(b, s.Checkpoint)
 	b = be.AppendUint64(b, xxhash.Sum64(b))
 	if _, err := f.file.WriteAt(b[:stateSlot], int64(f.seq+1)%2*stateSlot); err != nil {

@@ -2,8 +2,11 @@ package mapfile
 
 import (
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // Cache bounds how many slots have their file open. The zero Cache has no bound.
@@ -122,7 +125,12 @@ type Slot struct {
 
 	mu     sync.Mutex // held while the file is opened
 	closed bool       // guarded by mu
+	reads  int        // without the file being open; guarded by mu
 }
+
+// mostReads is how often a slot is read before its file is kept open for that: opening and
+// mapping costs as much.
+const mostReads = 4
 
 // Slot makes a slot for the first size bytes of a file. Nothing is opened yet.
 func (c *Cache) Slot(path string, size int64, mode Mode) *Slot {
@@ -146,6 +154,51 @@ func (s *Slot) Acquire() (*File, error) {
 		return f, nil
 	}
 	return s.open()
+}
+
+// ReadAt reads by system call, up to the end of the file. A file that is not open and is read
+// a few times only is not mapped for that.
+func (s *Slot) ReadAt(p []byte, off int64) (int, error) {
+	if s.file.Load() == nil {
+		if n, ok := s.readOnce(p, off); ok {
+			if n < len(p) {
+				return n, io.EOF
+			}
+			return n, nil
+		}
+	}
+	f, err := s.Acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer f.Release()
+	return f.ReadAt(p, off)
+}
+
+// readOnce reads a file that is not open. Where that fails, opening it tells why.
+func (s *Slot) readOnce(p []byte, off int64) (n int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reads++; s.closed || s.reads > mostReads {
+		return 0, false
+	}
+	// Not os.Open: it would offer the file to the poller, which takes none.
+	fd, err := unix.Open(s.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer unix.Close(fd)
+	for n < len(p) {
+		m, err := unix.Pread(fd, p[n:], off+int64(n))
+		if err != nil && err != unix.EINTR {
+			return 0, false
+		}
+		if m == 0 && err == nil {
+			break
+		}
+		n += max(m, 0)
+	}
+	return n, true
 }
 
 func (s *Slot) open() (*File, error) {
