@@ -52,6 +52,7 @@ type journal struct {
 	mu   sync.Mutex
 	acks []acknowledged
 	// Of the child at hand.
+	progress func(done, total int64)
 	errors   []string
 	notes    []string
 	foul     []string // what must not happen
@@ -75,6 +76,11 @@ func (j *journal) line(s string) {
 		j.notes = append(j.notes, s[2:])
 	case strings.HasPrefix(s, "E "):
 		j.errors = append(j.errors, s[2:])
+	case strings.HasPrefix(s, "P "):
+		var done, total int64
+		if n, _ := fmt.Sscanf(s, "P %d %d", &done, &total); n == 2 && j.progress != nil {
+			j.progress(done, total)
+		}
 	case strings.HasPrefix(s, "A "):
 		var a acknowledged
 		var flushed int

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type plan struct {
 	Messages    int   // of each producer; 0: until it is killed
 	Pause       int   // µs between appends
 	CloseAfter  int   // ms; 0: when all messages are appended
+	DieAt       int64 // bytes that Open has read: it then sends itself SIGKILL
 	// Job is what is done in place of appending: see jobs.
 	Job string
 	// Keep is Retention.MaxBytes.
@@ -84,6 +86,7 @@ func crashBody(id int32, off int64) int { return 20 + int((off*37+int64(id)*101)
 
 // TestCrashChild is the child. It tells, one line each:
 //
+//	P done total           how far Open has come, in bytes
 //	O                      the store is open
 //	A queue offset physical flushed   an append was acknowledged, flushed 1 or 0
 //	E error                an append, open or close failed, or a background error was logged
@@ -101,6 +104,14 @@ func TestCrashChild(t *testing.T) {
 	}
 	o := p.options()
 	o.Logger = slog.New(slog.NewTextHandler(lines(func(s string) { tell("E log %q", s) }), &slog.HandlerOptions{Level: slog.LevelError}))
+	if p.DieAt > 0 {
+		o.Progress = func(now warmlog.Progress) {
+			if tell("P %d %d", now.Done, now.Total); now.Done >= p.DieAt {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		}
+	}
 	s, err := warmlog.Open(p.Dir, o)
 	if err != nil {
 		tell("E open: %v", err)

@@ -171,6 +171,30 @@ func (d *dispatcher) flush() error {
 	return nil
 }
 
+// settle makes everything visible, but for records that nothing has confirmed yet. It returns
+// where the first of these lies, or the position up to which records were added.
+func (d *dispatcher) settle(pos int64) (int64, error) {
+	doubtful := d.doubtful
+	d.doubtful = nil
+	for _, q := range doubtful {
+		c := d.at[q]
+		if !c.inDoubt {
+			continue
+		}
+		// The first record of its queue in what is read: it continues what was there.
+		if end, ok := q.End(); c.next < 0 && (c.doubtOff == 0 || ok && c.doubtOff == end) {
+			c.inDoubt = false
+			if err := d.begin(q, c, c.doubtOff, c.doubt); err != nil {
+				return pos, err
+			}
+			continue
+		}
+		d.doubtful = append(d.doubtful, q)
+		pos = min(pos, c.doubt.Offset)
+	}
+	return pos, d.flush()
+}
+
 // end decides about the records still in doubt, when no record is left that could confirm
 // them, and makes everything visible.
 func (d *dispatcher) end() error {

@@ -39,6 +39,13 @@ func (s *Store) openIndex() error {
 	if st, ok := s.believed(); len(files) == 0 && !(ok && st.Keyless) {
 		from = s.log.Min() // it was lost
 	}
+	if st, ok := s.believed(); ok && from < s.scanned {
+		// Who comes after a kill finds a part of the index and must not take it for all.
+		st.Dispatched = from
+		if err := s.w.state.Write(st); err != nil {
+			return err
+		}
+	}
 	w, err := keyindex.OpenWriter(s.paths.Index(), from, keyindex.WriterOptions{Layout: s.options.Index, PastDamage: true})
 	if err != nil {
 		return err

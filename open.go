@@ -187,7 +187,7 @@ func (s *Store) readTail(ctx context.Context) error {
 		sealed = min(sealed, to)
 	}
 	s.scanned = from
-	t := tail{Store: s, ctx: ctx, from: from, to: to, sealed: sealed}
+	t := tail{Store: s, ctx: ctx, from: from, to: to, sealed: sealed, noted: from}
 	if s.w != nil && s.abort.Exists {
 		if err := s.openIndex(); err != nil {
 			return err
@@ -197,7 +197,7 @@ func (s *Store) readTail(ctx context.Context) error {
 		}
 	}
 	if last != nil {
-		t.until = last.End()
+		t.until, t.last = last.End(), last.Base
 	}
 	end, err := t.read()
 	if err != nil {

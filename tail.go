@@ -19,15 +19,27 @@ type tail struct {
 	// below were filled, so that a record there that is not sound is damaged.
 	sealed int64
 	index  *indexer // gets the records; nil: it is completed later
+	noted  int64    // up to here the next start need not read again: see note
+	last   int64    // beginning of the last segment that was begun
 }
 
 // read returns the end of the log.
 func (t *tail) read() (int64, error) {
 	scan := t.log.Scan(t.from, t.to, true)
 	defer scan.Close()
+	if t.abort.Exists {
+		// Who reads soon reads the end. What lies before must not take the place of what is used.
+		scan.LeaveNothing(t.last)
+	}
+	notes := t.notes()
 	for {
 		for n := 0; scan.Next(); n++ {
 			v := scan.View()
+			if notes && scan.Pos()-t.noted >= t.noteEvery() {
+				if err := t.note(scan.Pos()); err != nil {
+					return 0, err
+				}
+			}
 			if t.abort.Exists && t.unfinished(scan) {
 				t.tailCut = t.log.Damage(scan.Pos(), message.ErrUnfinished)
 				return scan.Pos(), nil

@@ -40,6 +40,11 @@ type Scanner struct {
 	buf   []byte        // the log's bytes from bufAt on
 	bufAt int64
 	ahead int // bytes to read at once next time
+
+	// leave is the physical offset below which segments leave no page in memory that was not
+	// there; absent are those of seg.
+	leave  int64
+	absent []bool
 }
 
 // Scan starts reading at a record's beginning, up to a physical offset. The visible end
@@ -48,6 +53,10 @@ type Scanner struct {
 func (l *Log) Scan(from, to int64, check bool) *Scanner {
 	return &Scanner{log: l, check: check, pos: from, to: to, ahead: firstBlock}
 }
+
+// LeaveNothing makes the scanner give back the memory that the segments below a physical
+// offset take in the page cache, but for what was there before.
+func (s *Scanner) LeaveNothing(below int64) { s.leave = below }
 
 // View returns the record that Next found, valid until the next call.
 func (s *Scanner) View() *message.View { return &s.view }
@@ -76,6 +85,8 @@ func (s *Scanner) Passed() bool {
 // Close gives the scanner's file up.
 func (s *Scanner) Close() {
 	if s.file != nil {
+		s.file.Evict(s.absent)
+		s.absent = nil
 		s.file.Release()
 		s.file, s.seg = nil, nil
 	}
@@ -158,6 +169,9 @@ func (s *Scanner) enter() bool {
 	var err error
 	if s.seg, s.file, err = s.log.open(s.pos); err != nil {
 		return s.stop(err)
+	}
+	if s.seg.End() <= s.leave {
+		s.absent = s.file.Absent()
 	}
 	s.buf, s.bufAt, s.ahead = s.buf[:0], s.pos, firstBlock
 	return true

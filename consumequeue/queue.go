@@ -239,6 +239,9 @@ func (q *Queue) End() (end int64, ok bool) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.seenTo >= 0 {
+		return q.seenTo, true
+	}
 	return q.expected, q.expected > 0
 }
 
