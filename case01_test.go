@@ -70,7 +70,7 @@ func failedFlush(t *testing.T, s *warmlog.Store, flushed bool, begun func(), cau
 	first.Wait()
 	begun()
 	group.Wait()
-	durable := s.Stats().Durable
+	durable := s.Stats().OnDisk.Durable
 	why := s.Health()
 	if !slices.ContainsFunc(causes, func(c error) bool { return errors.Is(why, c) }) {
 		t.Fatalf("health: %v, want one of %v", why, causes)
@@ -108,8 +108,8 @@ func failedFlush(t *testing.T, s *warmlog.Store, flushed bool, begun func(), cau
 	refused("a deletion", s.DeleteQueue(ctx, crashTopic, 0))
 	_ = s.Checkpoint(ctx) // notes less than is durable, or fails
 	must(t, s.Dispatched(ctx))
-	if st := s.Stats(); st.Durable != durable || st.Written != end {
-		t.Errorf("the durable position was %d and is %d, the end was %d and is %d", durable, st.Durable, end, st.Written)
+	if st := s.Stats(); st.OnDisk.Durable != durable || st.Written != end {
+		t.Errorf("the durable position was %d and is %d, the end was %d and is %d", durable, st.OnDisk.Durable, end, st.Written)
 	}
 	entire(t, s, acks)
 	return acks

@@ -65,7 +65,7 @@ func newBehind(t *testing.T, d warmlog.Durability) *behind {
 	b.append(b.s, 5*behindSegment)
 	<-b.held
 	b.append(b.s, 7*behindSegment-behindSegment/2) // none of these is seen
-	if st := b.s.Stats(); st.Dispatched > 6*behindSegment || st.Checkpointed != b.dispatched || b.dispatched == 0 {
+	if st := b.s.Stats(); st.Dispatched > 6*behindSegment || st.OnDisk.Checkpointed != b.dispatched || b.dispatched == 0 {
 		t.Fatalf("dispatch does not stand still: %+v", st)
 	}
 	return b

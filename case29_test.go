@@ -54,7 +54,7 @@ func TestCase29HeldSlices(t *testing.T) {
 		t.Fatalf("%d segments expired", len(gone))
 	}
 	check("segments expired")
-	if st := s.Stats(); st.Unlinked == 0 {
+	if st := s.Stats(); st.UnlinkedBytes == 0 {
 		t.Error("nobody says that deleted segments are still held")
 	}
 	must(t, s.Close())
@@ -80,7 +80,7 @@ func TestStats(t *testing.T) {
 		ordered := func() warmlog.Stats {
 			t.Helper()
 			st := s.Stats()
-			if !(0 <= st.Min && st.Min <= st.Checkpointed && st.Checkpointed <= st.Dispatched && st.Dispatched <= st.Visible && st.Visible <= st.Written && st.Durable <= st.Written) {
+			if !(0 <= st.Min && st.Min <= st.OnDisk.Checkpointed && st.OnDisk.Checkpointed <= st.Dispatched && st.Dispatched <= st.Visible && st.Visible <= st.Written && st.OnDisk.Durable <= st.Written) {
 				t.Errorf("%+v", st)
 			}
 			return st
@@ -95,7 +95,7 @@ func TestStats(t *testing.T) {
 		}
 		must(t, s.Checkpoint(ctx))
 		st := ordered()
-		if st.Checkpointed != st.Written || st.Durable != st.Written || st.Dispatched != st.Visible || st.Visible != st.Written || st.Queues != 1 || st.Segments < 2 {
+		if st.OnDisk.Checkpointed != st.Written || st.OnDisk.Durable != st.Written || st.Dispatched != st.Visible || st.Visible != st.Written || st.Queues != 1 || st.Segments < 2 {
 			t.Errorf("caught up: %+v", st)
 		}
 		must(t, s.Close())

@@ -151,7 +151,7 @@ func (s *Store) openQueues() error {
 	}
 	s.anyFile = consumequeue.AnyFile(dir, named)
 	for _, q := range named {
-		s.addQueue(q.Topic, q.ID)
+		s.addQueue(q.Topic, q.ID).SetExists()
 	}
 	return nil
 }

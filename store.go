@@ -105,7 +105,9 @@ func (s *Store) Bounds() (min, max int64) { return s.log.Min(), s.log.Max() }
 func (s *Store) Queues() []consumequeue.Named {
 	var all []consumequeue.Named
 	for _, q := range s.queues.All() {
-		all = append(all, consumequeue.Named{Topic: q.Topic(), ID: q.ID()})
+		if q.Exists() {
+			all = append(all, consumequeue.Named{Topic: q.Topic(), ID: q.ID()})
+		}
 	}
 	return all
 }

@@ -99,7 +99,7 @@ func TestTruncate(t *testing.T) {
 				}
 				h.is(t, s, cut)
 				sound(t, s)
-				if st := s.Stats(); st.Written != cut || st.Durable != cut || st.Dispatched != cut {
+				if st := s.Stats(); st.Written != cut || st.OnDisk.Durable != cut || st.Dispatched != cut {
 					t.Errorf("%+v", st)
 				}
 				aside, err := filepath.Glob(filepath.Join(dir, "warmlog", "aside", "*"))

@@ -48,6 +48,7 @@ func (q *Queue) Add(ctx context.Context, off int64, entries []byte) (first bool,
 			return false, err
 		}
 	}
+	q.SetExists()
 	end := off + int64(len(entries)/EntrySize)
 	if q.checked.Load() == math.MaxInt64 || off != q.seenTo {
 		q.checked.Store(off)

@@ -92,6 +92,7 @@ func (q *Queue) Clear() error {
 	q.minMax.Store(&bounds{0, 0, q.log.Min()})
 	q.seenFrom, q.seenTo, q.unflushed = -1, -1, false
 	q.checked.Store(0)
+	q.exists.Store(false)
 	st.files.close()
 	return os.RemoveAll(q.dir)
 }

@@ -44,6 +44,8 @@ type Queue struct {
 	// use. A reader that loads it sees every entry below max in the state it loads afterwards.
 	minMax atomic.Pointer[bounds]
 
+	exists atomic.Bool // see Exists
+
 	// checked is the offset from which on every entry was merged: see Checked.
 	checked atomic.Int64
 
@@ -83,6 +85,16 @@ func (q *Queue) Topic() string { return q.topic }
 
 // ID returns the queue's number within its topic.
 func (q *Queue) ID() int32 { return q.id }
+
+// Exists reports whether the queue has a directory or had a message since it was last cleared.
+func (q *Queue) Exists() bool { return q.exists.Load() }
+
+// SetExists says that the queue has a directory.
+func (q *Queue) SetExists() {
+	if !q.exists.Load() { // a store would take the cache line from readers each time
+		q.exists.Store(true)
+	}
+}
 
 // FileEntries returns the entries of a file. A pull ends where a file ends.
 func (q *Queue) FileEntries() int64 { return q.fileSize / EntrySize }
@@ -229,6 +241,9 @@ func (q *Queue) Expect(end int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.expected = end
+	if end > 0 {
+		q.SetExists()
+	}
 }
 
 // End returns the offset behind the last message, as far as it is known without a look at the
@@ -278,6 +293,7 @@ func (q *Queue) Merge(off int64, entries []byte) error {
 	if err != nil {
 		return err
 	}
+	q.SetExists()
 	end := off + int64(len(entries)/EntrySize)
 	if off != q.seenTo {
 		// Behind a gap, or the first: what lies before was not seen.
