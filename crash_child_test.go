@@ -32,6 +32,7 @@ type plan struct {
 	Queues      int   // each has a producer; 0: 6
 	Messages    int   // of each producer; 0: until it is killed
 	Pause       int   // µs between appends
+	Body        int   // bytes of a body of zeros, of the first queue; 0: bodies that are known
 	CloseAfter  int   // ms; 0: when all messages are appended
 	DieAt       int64 // bytes that Open has read: it then sends itself SIGKILL
 	// Job is what is done in place of appending: see jobs.
@@ -201,7 +202,11 @@ func (p *producer) append(off int64, n int) (placed int64, err error) {
 	}
 	switch p.id % 3 {
 	case 0:
-		r, err := p.s.AppendWith(context.Background(), crashMessage(p.id, off), d)
+		m := crashMessage(p.id, off)
+		if p.plan.Body > 0 {
+			m.Body = make([]byte, p.plan.Body)
+		}
+		r, err := p.s.AppendWith(context.Background(), m, d)
 		if err == nil {
 			p.ack(r, d)
 		}
