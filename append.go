@@ -26,6 +26,10 @@ var (
 
 	// ErrNoSpace says that the disk has no room for a message. Nothing was written.
 	ErrNoSpace = commitlog.ErrNoSpace
+
+	// ErrBusy says that more waits for the disk than Options.MaxUnsynced: it is too slow for
+	// what is appended. Nothing was written; a later append may succeed.
+	ErrBusy = errors.New("the disk is too slow for what is appended")
 )
 
 // Durability is what a message survives when its append returns.
@@ -54,7 +58,7 @@ type Appended struct {
 
 // Append appends a message and returns when it has the store's durability.
 //
-// A message that is refused ([ErrInvalid], [ErrNoSpace], [ErrFailed], [ErrClosed]) uses up
+// A message that is refused ([ErrInvalid], [ErrNoSpace], [ErrBusy], [ErrFailed], [ErrClosed]) uses up
 // nothing: no byte, no offset. An error of ctx comes with the place of the message: it is
 // in the log, and may become durable and visible all the same.
 func (s *Store) Append(ctx context.Context, m *message.Message) (Appended, error) {
@@ -180,6 +184,9 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 	if err := s.accepts(); err != nil {
 		return err
 	}
+	if err := s.busy(); err != nil {
+		return err
+	}
 	now := s.options.Clock().UnixMilli()
 	for _, m := range ms {
 		if err := s.encode(ctx, b, m, now); err != nil {
@@ -216,6 +223,27 @@ func (s *Store) accepts() error {
 	}
 	if err := s.w.conditions.refuses.Load(); err != nil {
 		return *err
+	}
+	return nil
+}
+
+// busy refuses what would wait for the disk beside too much else, and has what waits synced
+// before it comes to that.
+func (s *Store) busy() error {
+	most := s.options.MaxUnsynced
+	if most == 0 {
+		return nil
+	}
+	a := s.w.appender
+	waits := a.End() - a.Durable()
+	if waits > most/4 {
+		select {
+		case s.w.early <- struct{}{}:
+		default:
+		}
+	}
+	if waits > most {
+		return fmt.Errorf("%w: %d bytes wait for it", ErrBusy, waits)
 	}
 	return nil
 }

@@ -44,6 +44,10 @@ type Options struct {
 	// Durability of appends: Written, the default, or Flushed. A store is written in one of
 	// two ways for as long as it is open, so that in one that is Flushed every append is.
 	Durability Durability
+	// MaxUnsynced is how many bytes of the log may wait for the disk: beyond, appends are refused
+	// at once ([ErrBusy]) instead of being held up by the kernel, and syncs begin at a quarter of
+	// it. 0: no limit. A single append may exceed it.
+	MaxUnsynced int64
 	// RecordCRC ends every record with a checksum over all of it, as a broker does with
 	// enabledAppendPropCRC. Else the body alone has one.
 	RecordCRC bool
@@ -140,6 +144,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.LockWait < 0 {
 		faults = append(faults, fmt.Errorf("lock wait is %v", o.LockWait))
+	}
+	if o.MaxUnsynced < 0 {
+		faults = append(faults, fmt.Errorf("most unsynced bytes are %d", o.MaxUnsynced))
 	}
 	if o.MaxBody < 0 {
 		faults = append(faults, fmt.Errorf("largest body is %d", o.MaxBody))

@@ -45,6 +45,8 @@ type writer struct {
 	clean      chan struct{} // wakes who deletes
 	retainMu   sync.Mutex    // one deletes at a time
 
+	early chan struct{} // asks for a sync before its time
+
 	// checkpointed is the dispatched position that the state has on disk.
 	checkpointed atomic.Int64
 
@@ -55,7 +57,7 @@ type writer struct {
 
 // claim makes a store this process's to write.
 func claim(ctx context.Context, paths layout.Store, o Options) (*writer, error) {
-	w := &writer{durability: o.Durability, acks: acks{wake: make(chan struct{}, 1)}, clean: make(chan struct{}, 1)}
+	w := &writer{durability: o.Durability, early: make(chan struct{}, 1), acks: acks{wake: make(chan struct{}, 1)}, clean: make(chan struct{}, 1)}
 	var err error
 	if w.lock, err = takeLock(ctx, paths, o); err != nil {
 		return nil, err
@@ -285,6 +287,7 @@ func (s *Store) persist(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-s.w.early:
 		}
 		if err := s.w.appender.Commit(ctx, s.w.appender.End()); err != nil && ctx.Err() == nil {
 			s.options.Logger.Error("the log is not synced", "error", err)
