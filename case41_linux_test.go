@@ -103,7 +103,7 @@ func TestCase41KilledRecoveriesConverge(t *testing.T) {
 			if what == "no queues" {
 				must(t, os.RemoveAll(b.Paths.ConsumeQueue()))
 			}
-			p := plan{Dir: b.Dir(), Messages: -1, DieAt: 3 << 20}
+			p := plan{Dir: b.Dir(), Messages: -1, DieAt: 3 << 19}
 			kills, noted, total := 0, int64(0), int64(0)
 			for open := false; !open; {
 				if kills > 200 {
