@@ -213,6 +213,11 @@ func (s *Store) place(ctx context.Context, b *appendBatch, ms ...*message.Messag
 		}
 		return fmt.Errorf("append to %s/%d: %w", ms[0].Topic, ms[0].QueueID, mapfile.Explained(err))
 	}
+	for _, q := range b.queues {
+		if q != nil {
+			q.SetExists()
+		}
+	}
 	return nil
 }
 

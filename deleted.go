@@ -167,7 +167,7 @@ func (s *Store) Deletions() []Deletion { return s.deleted.list() }
 func (s *Store) DeleteTopic(ctx context.Context, topic string) error {
 	var queues []*consumequeue.Queue
 	for _, q := range s.queues.All() {
-		if q.Topic() == topic {
+		if q.Topic() == topic && q.Exists() {
 			queues = append(queues, q)
 		}
 	}
@@ -177,7 +177,7 @@ func (s *Store) DeleteTopic(ctx context.Context, topic string) error {
 // DeleteQueue is [Store.DeleteTopic] for one queue.
 func (s *Store) DeleteQueue(ctx context.Context, topic string, id int32) error {
 	q := s.queues.Get(topic, id)
-	if q == nil {
+	if q == nil || !q.Exists() {
 		return fmt.Errorf("%w: %s/%d", ErrUnknownQueue, topic, id)
 	}
 	return s.deleteQueues(ctx, []*consumequeue.Queue{q}, topic)
