@@ -21,6 +21,13 @@ func allocate(f *os.File, off, n int64) error {
 	}
 }
 
+// free returns the bytes that the file system of a file has left, false where that is not known.
+func free(f *os.File) (bytes int64, known bool) {
+	var st unix.Statfs_t
+	err := onDescriptor(f, func(fd int) error { return unix.Fstatfs(fd, &st) })
+	return int64(st.Bavail) * st.Bsize, err == nil
+}
+
 // onDescriptor calls do with a file's descriptor, which stays this file's meanwhile: one that
 // is closed in the background could be another's already.
 func onDescriptor(f *os.File, do func(fd int) error) error {

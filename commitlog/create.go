@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
@@ -20,6 +21,10 @@ var ErrNoSpace = errors.New("no space for the record")
 // reserveStep is how much of a segment is reserved on disk at once: a store into a mapping
 // without space behind it would kill the process.
 const reserveStep = 32 << 20
+
+// keptShare is the part of a segment's size that a new segment leaves on the disk, for what is
+// written about the records: no checkpoint without it, and nothing expires without a checkpoint.
+const keptShare = 16
 
 // writing is a segment that is being written.
 type writing struct {
@@ -92,6 +97,9 @@ func (a *Appender) tryCreate(base int64) (*writing, error) {
 	}
 	if err == nil {
 		err = w.reserve(reserveStep)
+	}
+	if left, known := free(f); err == nil && known && left < a.log.size/keptShare {
+		err = fmt.Errorf("%w: beside %s %d bytes would be left: %w", ErrNoSpace, w.name(), left, syscall.ENOSPC)
 	}
 	if err == nil {
 		err = a.openFor(w, w.temp)
