@@ -46,11 +46,7 @@ func (s *Store) recoverEnd(ctx context.Context) error {
 	if err := s.log.Refresh(); err != nil { // a short last segment has its full size now
 		return err
 	}
-	if s.abort.Exists {
-		if err := s.syncLeft(); err != nil {
-			return err
-		}
-	}
+	s.w.left = s.abort.Exists
 	switch last := s.w.state.Last(); {
 	case !s.abort.Exists:
 	case s.w.known && last.Mode == layout.Flushed:
@@ -64,19 +60,9 @@ func (s *Store) recoverEnd(ctx context.Context) error {
 	return layout.SyncDir(s.paths.CommitLog())
 }
 
-// syncLeft brings to the disk what the last run may have left in memory only: what is noted
-// from now on says that log and queues are there.
-func (s *Store) syncLeft() error {
-	var paths []string
-	durable := int64(0)
-	if s.w.known {
-		durable = s.w.state.Last().Durable
-	}
-	for _, seg := range s.log.Segments() {
-		if seg.End() > durable {
-			paths = append(paths, seg.Path())
-		}
-	}
+// leftPaths returns what the last run may have left in memory only: queue and index files. The
+// log's segments are the appender's to sync.
+func (s *Store) leftPaths() (paths []string, err error) {
 	for _, dir := range []string{s.paths.ConsumeQueue(), s.paths.Index()} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
@@ -87,10 +73,10 @@ func (s *Store) syncLeft() error {
 			return err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return syncPaths(string(s.paths), paths)
+	return paths, nil
 }
 
 // removeSegment removes a segment in which no record begins: one that was made in advance,

@@ -43,7 +43,7 @@ func (t *tail) note(pos int64) error {
 			dirty = append(dirty, seg.Path())
 		}
 	}
-	if err := syncPaths(string(t.paths), dirty); err != nil {
+	if err := syncPaths(t.paths, dirty); err != nil {
 		return err
 	}
 	keyless := false

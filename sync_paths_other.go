@@ -2,4 +2,6 @@
 
 package warmlog
 
-func syncPaths(_ string, paths []string) error { return syncEach(paths) }
+import "github.com/warmlog/warmlog/internal/layout"
+
+func syncPaths(_ layout.Store, paths []string) error { return syncEach(paths) }

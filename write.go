@@ -52,6 +52,7 @@ type writer struct {
 
 	checkpointMu sync.Mutex // one checkpoint at a time
 	unsynced     []string   // queue files and directories; guarded by checkpointMu
+	left         bool       // the last run may have left anything in memory only; likewise
 	notSynced    error      // why there will be no checkpoint any more; guarded by checkpointMu
 }
 
@@ -172,12 +173,15 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	if err := s.recoverEnd(ctx); err != nil {
 		return err
 	}
-	var err error
 	end := s.log.Max()
 	if st, ok := s.believed(); ok { // retention goes by it, as long as a full disk takes no other
 		w.checkpointed.Store(min(st.Dispatched, end))
 	}
-	w.appender, err = s.log.OpenAppender(end, max(s.newest, s.checkpoint.PhysicTime), commitlog.AppendOptions{
+	durable, err := s.durableTo(end)
+	if err != nil {
+		return err
+	}
+	w.appender, err = s.log.OpenAppender(end, durable, max(s.newest, s.checkpoint.PhysicTime), commitlog.AppendOptions{
 		Mode: w.mode(), Temp: s.paths.Temp(), WithCRC: s.options.RecordCRC, Failed: s.options.Failed,
 	})
 	if err != nil {
@@ -192,7 +196,7 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	w.dispatch.lastPos.Store(s.lastRecord.Load())
 	if err = s.adoptQueues(ctx); err == nil && s.asLeft() {
 		w.checkpointed.Store(end)
-	} else if err == nil {
+	} else if err == nil && !s.stillTrue() {
 		switch err = s.Checkpoint(ctx); {
 		case errors.Is(err, syscall.ENOSPC):
 			s.note("opened without a checkpoint: %v", err) // reads and deletions are what is needed now
@@ -224,6 +228,39 @@ func (s *Store) asLeft() bool {
 	st, ok := s.believed()
 	return ok && w.ends && s.cutAt < 0 && !s.abort.Exists && !w.cut && len(w.dispatch.dirty) == 0 &&
 		st.Dispatched == end && st.Durable == end && st.Mode == w.mode() && w.index.next == end
+}
+
+// mostUnsynced is how many segments may be left for the first sync of the log in the background.
+const mostUnsynced = 8
+
+// durableTo returns up to where the log is known to be on disk. Where the last run may have left
+// much in memory only, it is synced here.
+func (s *Store) durableTo(end int64) (int64, error) {
+	if !s.abort.Exists {
+		return end, nil
+	}
+	durable := s.log.Min()
+	if s.w.known {
+		durable = max(durable, min(s.w.state.Last().Durable, end))
+	}
+	var left []string
+	for _, seg := range s.log.Segments() {
+		if seg.End() > durable {
+			left = append(left, seg.Path())
+		}
+	}
+	// What is seen in a Flushed store is on disk.
+	if len(left) <= mostUnsynced && s.w.mode() == layout.Written {
+		return durable, nil
+	}
+	return end, syncPaths(s.paths, append(left, s.paths.CommitLog()))
+}
+
+// stillTrue reports whether what the state says of a store that was not stopped in order goes
+// on being so: the next checkpoint, which has much to sync, can be taken in the background.
+func (s *Store) stillTrue() bool {
+	_, ok := s.believed()
+	return ok && s.abort.Exists && s.cutAt < 0
 }
 
 // adoptQueues writes the entries that reading the log's end has brought.
@@ -408,7 +445,14 @@ func (s *Store) flushQueues() error {
 			w.unsynced = append(w.unsynced, q.Dirs()...)
 		}
 	}
-	if err := syncPaths(string(s.paths), w.unsynced); err != nil {
+	if w.left {
+		paths, err := s.leftPaths()
+		if err != nil {
+			return err
+		}
+		w.unsynced, w.left = append(w.unsynced, paths...), false
+	}
+	if err := syncPaths(s.paths, w.unsynced); err != nil {
 		// The kernel tells a failure once: a later success would prove nothing. What could not
 		// be opened did not fail.
 		if !mapfile.AtLimit(err) {

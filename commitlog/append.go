@@ -91,8 +91,9 @@ type Placed struct {
 func (p *Placed) End() int64 { return p.Offset + int64(len(p.Record)) }
 
 // OpenAppender makes the writer of a log that ends at a physical offset, behind which its
-// last segment has only zeros. newest is the highest store time in it.
-func (l *Log) OpenAppender(end, newest int64, o AppendOptions) (*Appender, error) {
+// last segment has only zeros; up to durable it is known to be on disk. newest is the highest
+// store time in it.
+func (l *Log) OpenAppender(end, durable, newest int64, o AppendOptions) (*Appender, error) {
 	if l.size == 0 {
 		l.size = l.options.SegmentSize
 	}
@@ -102,15 +103,25 @@ func (l *Log) OpenAppender(end, newest int64, o AppendOptions) (*Appender, error
 	a := &Appender{log: l, o: o}
 	a.mu.pos, a.mu.time = end, newest
 	a.pos.Store(end)
-	a.sync.durable.Store(end)
+	a.sync.durable.Store(durable)
 	a.sync.written.Store(end)
 	a.show.limit.Store(math.MaxInt64)
 	a.sync.round = make(chan struct{})
+	for _, s := range l.Segments() {
+		if s.End() > durable && s.End() <= end { // to be synced, and no more
+			f, err := os.OpenFile(s.Path(), os.O_RDWR, 0)
+			if err != nil {
+				return nil, errors.Join(err, a.closeDirty())
+			}
+			a.mu.dirty = append(a.mu.dirty, &writing{base: s.Base, size: s.Size, seg: s, file: f})
+		}
+	}
 	if s := l.Segment(end); s != nil {
 		var err error
 		if a.mu.cur, err = a.continueSegment(s, end); err != nil {
-			return nil, err
+			return nil, errors.Join(err, a.closeDirty())
 		}
+		a.mu.cur.named = durable == end // else by the next round: its maker may have died before
 		a.mu.dirty = append(a.mu.dirty, a.mu.cur)
 	} else if end%l.size != 0 {
 		return nil, fmt.Errorf("append at %d: no segment there", end)
@@ -344,12 +355,18 @@ func (a *Appender) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var errs []error
-	for _, w := range a.mu.dirty {
-		errs = append(errs, w.close())
-	}
 	if a.mu.next != nil { // empty, under its name: the next run uses or removes it
 		errs = append(errs, a.mu.next.close())
 	}
+	return errors.Join(append(errs, a.closeDirty(), a.dir.Close())...)
+}
+
+// closeDirty gives up the segments that were not synced.
+func (a *Appender) closeDirty() error {
+	var errs []error
+	for _, w := range a.mu.dirty {
+		errs = append(errs, w.close())
+	}
 	a.mu.dirty, a.mu.cur = nil, nil
-	return errors.Join(append(errs, a.dir.Close())...)
+	return errors.Join(errs...)
 }
