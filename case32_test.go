@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/warmlog/warmlog"
+	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/message"
 )
@@ -63,6 +64,55 @@ func deleteStep(_ *testing.T, p *plan, s *warmlog.Store, tell func(string, ...an
 	}
 }
 
+// Of the records of a store, so many are left by truncateStep.
+const (
+	beforeCut = 40
+	behindCut = 10
+)
+
+// truncateStep makes the store a slave, ends its log over three segments earlier, makes it a
+// master again and appends a message.
+func truncateStep(t *testing.T, p *plan, s *warmlog.Store, tell func(string, ...any)) {
+	ctx := context.Background()
+	must(t, s.SetRole(ctx, getmessage.Slave))
+	n := 0
+	for v, err := range s.Records(ctx, 0) {
+		must(t, err)
+		if n++; n > behindCut {
+			if err := s.Truncate(ctx, v.PhysicalOffset()); err != nil {
+				tell("E truncate: %v", err)
+			}
+			break
+		}
+	}
+	must(t, s.SetRole(ctx, getmessage.Master))
+	id := int32(behindCut % 3)
+	r, err := s.Append(ctx, stepMessage(p, id, behindCut/3))
+	if err != nil {
+		tell("E append: %v", err)
+		return
+	}
+	tell("A %d %d %d 1", id, r.QueueOffset, r.PhysicalOffset)
+}
+
+// beforeTruncate makes the store of truncateStep: what will be left is all that is promised.
+func beforeTruncate(t *testing.T, p *plan) []acknowledged {
+	return prepared(beforeCut)(t, p)[:behindCut]
+}
+
+// truncated sees that the log has everything, or what is left by truncateStep.
+func truncated(t *testing.T, p *plan, s *warmlog.Store) {
+	n := 0
+	for _, err := range s.Records(context.Background(), 0) {
+		must(t, err)
+		n++
+	}
+	if n != beforeCut && n != behindCut && n != behindCut+1 {
+		t.Errorf("%d records are left", n)
+	}
+	keysThere(t, p, s)
+}
+
 const (
 	doomedQueues   = 3
 	doomedMessages = 30
@@ -84,6 +134,7 @@ var killedSteps = map[string]killedStep{
 	"expiry":     {plan: plan{Job: "step expire", Keep: 12 << 10, SegmentSize: 4 << 10, Keys: true}, prepare: prepared(80), check: expired, calls: 70},
 	"topic":      {plan: plan{Job: "step delete", Queues: doomedQueues}, prepare: doomed, check: deleted, calls: 60},
 	"queue":      {plan: plan{Job: "step delete", Queues: 1}, prepare: doomed, check: deleted, calls: 45},
+	"truncate":   {plan: plan{Job: "step truncate", SegmentSize: 4 << 10, Keys: true}, prepare: beforeTruncate, check: truncated, calls: 90},
 	"cut":        {plan: plan{Job: "open", SegmentSize: 4 << 10, Keys: true}, prepare: torn, calls: 90},
 }
 
@@ -214,8 +265,8 @@ func torn(t *testing.T, p *plan) []acknowledged {
 }
 
 // A process is killed after a system call of a change of several files: the first creation, a
-// roll, a checkpoint, another index file, expiry, the deletion of a topic and of a queue, the
-// cut of a damaged end over three segments. The next start needs no help; it finds the state
+// roll, a checkpoint, another index file, expiry, the deletion of a topic and of a queue, a
+// truncation and role change, the cut of a damaged end over three segments. The next start needs no help; it finds the state
 // before the step or after it, all that was acknowledged, and nothing to complain of. So does
 // the one behind a start that was killed, too. Which call it is is left to chance;
 // WARMLOG_CRASH_ROUNDS=1000 takes each.

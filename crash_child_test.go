@@ -46,13 +46,14 @@ type plan struct {
 // jobs are what a child can do with its store, by plan.Job. They tell with tell, as
 // TestCrashChild does.
 var jobs = map[string]func(t *testing.T, p *plan, s *warmlog.Store, tell func(string, ...any)){
-	"":             produce,
-	"failed flush": failedFlushJob,
-	"consume":      consumeJob,
-	"open":         func(*testing.T, *plan, *warmlog.Store, func(string, ...any)) {},
-	"step append":  appendStep,
-	"step expire":  expireStep,
-	"step delete":  deleteStep,
+	"":              produce,
+	"failed flush":  failedFlushJob,
+	"consume":       consumeJob,
+	"open":          func(*testing.T, *plan, *warmlog.Store, func(string, ...any)) {},
+	"step append":   appendStep,
+	"step expire":   expireStep,
+	"step delete":   deleteStep,
+	"step truncate": truncateStep,
 }
 
 const (
