@@ -159,6 +159,9 @@ func (s *Store) copyAside(f *os.File, off, at, n int64) error {
 
 const piece = 1 << 20
 
+// zeros is to be compared with, and nobody writes to it.
+var zeros [piece]byte
+
 // used returns the byte behind the last one of a file's range that is not 0; at if none is.
 func used(path string, at, to int64) (int64, error) {
 	f, err := os.Open(path)
@@ -173,8 +176,8 @@ func used(path string, at, to int64) (int64, error) {
 			break
 		}
 		n, err := f.ReadAt(buf[:min(piece, to-at)], at)
-		if trimmed := bytes.TrimRight(buf[:n], "\x00"); len(trimmed) > 0 {
-			last = at + int64(len(trimmed))
+		if !bytes.Equal(buf[:n], zeros[:n]) { // many times as fast as looking for the last byte
+			last = at + int64(len(bytes.TrimRight(buf[:n], "\x00")))
 		}
 		at += int64(n)
 		if errors.Is(err, io.EOF) {
@@ -189,7 +192,6 @@ func used(path string, at, to int64) (int64, error) {
 
 // zero writes zeros.
 func zero(f *os.File, at, n int64) error {
-	zeros := make([]byte, min(n, piece))
 	for n > 0 {
 		wrote, err := f.WriteAt(zeros[:min(n, piece)], at)
 		if err != nil {
