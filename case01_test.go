@@ -27,7 +27,7 @@ const mostFlushes = 2000
 // error, the durable position stays where it was, nothing is appended any more and all say the
 // same cause, one of those given, and what was acknowledged can be read. begun is called when
 // all writers are at work. Of a Written store every second message is flushed.
-func failedFlush(t *testing.T, s *warmlog.Store, flushed bool, begun func(), causes ...error) (acks []acknowledged) {
+func failedFlush(t *testing.T, s *warmlog.Store, flushed bool, begun func(acks []acknowledged), causes ...error) (acks []acknowledged) {
 	ctx := context.Background()
 	var mu sync.Mutex // of acks and failed
 	var group, first sync.WaitGroup
@@ -68,11 +68,17 @@ func failedFlush(t *testing.T, s *warmlog.Store, flushed bool, begun func(), cau
 		})
 	}
 	first.Wait()
-	begun()
+	mu.Lock()
+	before := slices.Clone(acks)
+	mu.Unlock()
+	begun(before)
 	group.Wait()
 	durable := s.Stats().OnDisk.Durable
 	why := s.Health()
-	if !slices.ContainsFunc(causes, func(c error) bool { return errors.Is(why, c) }) {
+	caused := func(err error) bool {
+		return slices.ContainsFunc(causes, func(c error) bool { return errors.Is(err, c) })
+	}
+	if !caused(why) {
 		t.Fatalf("health: %v, want one of %v", why, causes)
 	}
 	refused := func(what string, err error) {
@@ -85,7 +91,9 @@ func failedFlush(t *testing.T, s *warmlog.Store, flushed bool, begun func(), cau
 		t.Errorf("%d of %d writers got an error", len(failed), writers)
 	}
 	for _, f := range failed {
-		refused("an append", f.err)
+		if errors.Is(f.err, warmlog.ErrFailed) || !caused(f.err) {
+			refused("an append", f.err)
+		} // else it came to the next segment before a sync had failed
 		if f.at.Size > 0 && f.at.PhysicalOffset < durable {
 			t.Errorf("failed, and the durable position %d is above it: %+v", durable, f.at)
 		}
@@ -117,7 +125,7 @@ func failedFlush(t *testing.T, s *warmlog.Store, flushed bool, begun func(), cau
 
 // failedFlushJob is what the child of TestCase01AFlushFails does.
 func failedFlushJob(t *testing.T, p *plan, s *warmlog.Store, tell func(string, ...any)) {
-	for _, a := range failedFlush(t, s, p.Flushed, func() {}, syscall.EIO) {
+	for _, a := range failedFlush(t, s, p.Flushed, func([]acknowledged) {}, syscall.EIO) {
 		flushed := 0
 		if a.flushed {
 			flushed = 1
@@ -158,8 +166,14 @@ func TestCase01TheDiskBecomesReadOnly(t *testing.T) {
 			p := plan{Dir: filepath.Join(d.dir, "store"), Flushed: flushed}
 			s, err := warmlog.Open(p.Dir, p.options())
 			must(t, err)
-			acks := failedFlush(t, s, flushed, func() { command(t, "mount", "-o", "remount,abort", d.dir) }, syscall.EROFS, syscall.EIO)
-			if err := s.Close(); !errors.Is(err, warmlog.ErrFailed) {
+			// While ext4 gives its journal up, a sync can succeed whose names it then forgets (1 in
+			// 50 times, Linux 6): what is promised is what was acknowledged before.
+			var acks []acknowledged
+			failedFlush(t, s, flushed, func(before []acknowledged) {
+				acks = before
+				command(t, "mount", "-o", "remount,abort", d.dir)
+			}, syscall.EROFS, syscall.EIO)
+			if err := s.Close(); !errors.Is(err, warmlog.ErrFailed) && !errors.Is(err, syscall.EROFS) {
 				t.Errorf("close: %v", err)
 			}
 			if s, err := warmlog.Open(p.Dir, p.options()); !errors.Is(err, syscall.EROFS) {
@@ -171,7 +185,7 @@ func TestCase01TheDiskBecomesReadOnly(t *testing.T) {
 			must(t, reader.Close())
 			unmount(t, d.dir)
 			command(t, "mount", "-o", "loop", d.image, d.dir)
-			flushedAcks := acks[:0]
+			var flushedAcks []acknowledged
 			for _, a := range acks {
 				if a.flushed {
 					flushedAcks = append(flushedAcks, a)

@@ -176,14 +176,15 @@ func (s *Store) DeleteTopic(ctx context.Context, topic string) error {
 
 // DeleteQueue is [Store.DeleteTopic] for one queue.
 func (s *Store) DeleteQueue(ctx context.Context, topic string, id int32) error {
-	q := s.queues.Get(topic, id)
-	if q == nil || !q.Exists() {
-		return fmt.Errorf("%w: %s/%d", ErrUnknownQueue, topic, id)
+	var queues []*consumequeue.Queue
+	if q := s.queues.Get(topic, id); q != nil && q.Exists() {
+		queues = append(queues, q)
 	}
-	return s.deleteQueues(ctx, []*consumequeue.Queue{q}, topic)
+	return s.deleteQueues(ctx, queues, fmt.Sprintf("%s/%d", topic, id))
 }
 
-func (s *Store) deleteQueues(ctx context.Context, queues []*consumequeue.Queue, topic string) error {
+// deleteQueues deletes queues; what is what they are for the user.
+func (s *Store) deleteQueues(ctx context.Context, queues []*consumequeue.Queue, what string) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (s *Store) deleteQueues(ctx context.Context, queues []*consumequeue.Queue, 
 		return err // else it would be done, and told that it was not
 	}
 	if len(queues) == 0 {
-		return fmt.Errorf("%w: %s", ErrUnknownQueue, topic)
+		return fmt.Errorf("%w: %s", ErrUnknownQueue, what)
 	}
 	for _, q := range queues {
 		if _, err := s.writable(ctx, q.Topic(), q.ID()); err != nil {
@@ -200,7 +201,7 @@ func (s *Store) deleteQueues(ctx context.Context, queues []*consumequeue.Queue, 
 		}
 	}
 	if s.Role() != getmessage.Master {
-		return fmt.Errorf("delete %s: %w: it is a slave, whose master deletes", topic, ErrRole)
+		return fmt.Errorf("delete %s: %w: it is a slave, whose master deletes", what, ErrRole)
 	}
 	list, pos, err := s.endLives(queues)
 	if err != nil {

@@ -341,6 +341,9 @@ func (w *writer) close(s *Store) error {
 	s.closingStep("the log, of which %d bytes are to be synced", w.appender.End()-w.appender.Durable())
 	w.acks.settle(w)
 	err := w.appender.Commit(context.Background(), w.appender.End())
+	if err == nil {
+		err = w.appender.Failed() // also where all that was appended before is on disk
+	}
 	s.closingStep("queues and index, which are behind by %d bytes of the log", w.appender.End()-w.checkpointed.Load())
 	for err == nil && w.dispatch.step() {
 	}

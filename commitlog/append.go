@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
@@ -178,7 +179,7 @@ func (a *Appender) Append(records []Placed, now int64) (err error) {
 	}
 	batch := a.o.Mode == layout.Written && oneBuffer(records) >= writeFrom
 	if err := a.planLocked(records, a.o.Mode == layout.Written && !batch); err != nil {
-		return err
+		return a.failDisk(err)
 	}
 	a.mu.time = max(a.mu.time, now)
 	if batch {
@@ -344,6 +345,15 @@ func (a *Appender) fail(cause error) error {
 		a.o.Failed(err)
 	}
 	return *a.failed.Load()
+}
+
+// failDisk latches an error that says that the disk or its file system is out of service, and
+// returns any other as it is.
+func (a *Appender) failDisk(err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO) {
+		return a.fail(err)
+	}
+	return err
 }
 
 // Close stops the goroutines of the appender and gives its files up. It syncs nothing: see

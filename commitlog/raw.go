@@ -73,7 +73,7 @@ func (a *Appender) AppendRaw(off int64, b []byte) error {
 	for len(b) > 0 {
 		w, err := a.rawRoomLocked(int64(len(b)))
 		if err != nil {
-			return err
+			return a.failDisk(err)
 		}
 		n := min(int64(len(b)), w.base+w.size-a.mu.pos)
 		if err := a.ahead.write(chunk{seg: w, at: a.mu.pos - w.base, data: b[:n]}); err != nil {
