@@ -109,6 +109,14 @@ func (s *Store) checkpointLocked(ctx context.Context) error {
 
 // flushQueues brings all queue entries that are only in memory to the disk.
 func (s *Store) flushQueues() error {
+	if err := s.writeQueues(); err != nil {
+		return err
+	}
+	return s.syncQueues()
+}
+
+// writeQueues writes all queue entries that are only in memory to their files.
+func (s *Store) writeQueues() error {
 	w := s.w
 	dirty := w.dispatch.takeDirty()
 	for i, q := range dirty {
@@ -122,6 +130,12 @@ func (s *Store) flushQueues() error {
 			w.unsynced = append(w.unsynced, q.Dirs()...)
 		}
 	}
+	return nil
+}
+
+// syncQueues syncs what was written of the queues, and what the last run left.
+func (s *Store) syncQueues() error {
+	w := s.w
 	if w.left {
 		paths, err := s.leftPaths()
 		if err != nil {

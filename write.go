@@ -195,8 +195,13 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 	w.dispatch.lastPos.Store(s.lastRecord.Load())
 	if err = s.adoptQueues(ctx); err == nil && s.asLeft() {
 		w.checkpointed.Store(end)
-	} else if err == nil && !s.stillTrue() {
-		switch err = s.Checkpoint(ctx); {
+	} else if err == nil {
+		if s.stillTrue() {
+			err = s.writeQueues() // an entry that a kill left half written is whole again
+		} else {
+			err = s.Checkpoint(ctx)
+		}
+		switch {
 		case errors.Is(err, syscall.ENOSPC):
 			s.note("opened without a checkpoint: %v", err) // reads and deletions are what is needed now
 			err = nil
