@@ -120,14 +120,10 @@ func (s *Store) writeQueues() error {
 	w := s.w
 	dirty := w.dispatch.takeDirty()
 	for i, q := range dirty {
-		before := len(w.unsynced)
 		var err error
 		if w.unsynced, err = q.Flush(w.unsynced); err != nil {
 			w.dispatch.giveBackDirty(dirty[i:])
 			return err
-		}
-		if len(w.unsynced) > before {
-			w.unsynced = append(w.unsynced, q.Dirs()...)
 		}
 	}
 	return nil

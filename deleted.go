@@ -80,7 +80,7 @@ func (d *deletions) load(path string) error {
 	}
 	all := map[Deletion]int64{}
 	for _, one := range list {
-		all[Deletion{Topic: one.Topic, QueueID: one.QueueID}] = one.Position
+		all[one.queue()] = one.Position
 	}
 	d.at.Store(&all)
 	return nil

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/internal/mapfile"
@@ -148,7 +147,8 @@ func (d *delivery) step() bool {
 		d.store.condition(true, Condition{Name: DispatchWaits, Err: err})
 		return false
 	}
-	if d.stall.Swap(nil) != nil {
+	if d.stalled() != nil {
+		d.stall.Store(nil)
 		d.store.condition(false, Condition{Name: DispatchWaits})
 	}
 	if err != nil {
@@ -274,11 +274,7 @@ func (d *delivery) entry(topic []byte, id int32, off int64, v *message.View, pos
 		if err := d.give(); err != nil {
 			return err
 		}
-		// The table keeps no reference to the name that it is asked for.
-		if q = d.store.queues.Get(unsafe.String(unsafe.SliceData(topic), len(topic)), id); q == nil {
-			q = d.store.addQueue(string(topic), id)
-		}
-		d.queue, d.first = q, off
+		d.queue, d.first = d.store.ensure(topic, id), off
 	}
 	d.entries = consumequeue.EntryOf(v, pos).AppendTo(d.entries)
 	return nil

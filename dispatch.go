@@ -2,6 +2,7 @@ package warmlog
 
 import (
 	"iter"
+	"unsafe"
 
 	"github.com/warmlog/warmlog/consumequeue"
 	"github.com/warmlog/warmlog/message"
@@ -222,7 +223,8 @@ const maxGap = 1024
 
 // ensure returns the queue of a record, made if the store did not know it.
 func (s *Store) ensure(topic []byte, id int32) *consumequeue.Queue {
-	if q := s.queues.Get(string(topic), id); q != nil {
+	// The table keeps no reference to the name that it is asked for.
+	if q := s.queues.Get(unsafe.String(unsafe.SliceData(topic), len(topic)), id); q != nil {
 		return q
 	}
 	return s.addQueue(string(topic), id)

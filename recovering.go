@@ -30,12 +30,8 @@ func (t *tail) note(pos int64) error {
 	}
 	var dirty []string
 	for q := range t.dispatch.at {
-		before := len(dirty)
 		if dirty, err = q.Flush(dirty); err != nil {
 			return err
-		}
-		if len(dirty) > before {
-			dirty = append(dirty, q.Dirs()...)
 		}
 	}
 	for _, seg := range t.log.Segments() {

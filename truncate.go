@@ -74,10 +74,21 @@ func (s *Store) Truncate(ctx context.Context, off int64) error {
 // truncate does what Truncate says. last and stored are the place and store time of the last
 // record that stays; 0 and 0 if none does.
 func (s *Store) truncate(ctx context.Context, off, last, stored int64) error {
+	if err := s.cutAll(ctx, off, last, stored); err != nil {
+		return err
+	}
+	s.w.dispatch.done.Changed()
+	if err := s.checkpointLocked(ctx); err != nil {
+		return err
+	}
+	return s.forgetCut()
+}
+
+// cutAll cuts log, queues, index and deletions, while nothing is dispatched.
+func (s *Store) cutAll(ctx context.Context, off, last, stored int64) error {
 	w := s.w
 	w.index.mu.Lock()
-	unlock := w.index.mu.Unlock
-	defer func() { unlock() }()
+	defer w.index.mu.Unlock()
 	if err := replaceFile(s.paths.Cut(), s.paths.Temp(), bytesOnly(layout.EncodeCut(off))); err != nil {
 		return err
 	}
@@ -106,16 +117,7 @@ func (s *Store) truncate(ctx context.Context, off, last, stored int64) error {
 	if w.index.behind > off {
 		w.index.behind = off
 	}
-	if err := s.deleted.cut(s.paths.Deleted(), s.paths.Temp(), off); err != nil {
-		return err
-	}
-	w.dispatch.done.Changed()
-	unlock()
-	unlock = func() {}
-	if err := s.checkpointLocked(ctx); err != nil {
-		return err
-	}
-	return s.forgetCut()
+	return s.deleted.cut(s.paths.Deleted(), s.paths.Temp(), off)
 }
 
 // cutFiles removes what the log's files have from a physical offset on, the highest first:

@@ -129,10 +129,7 @@ func (l *Log) OpenAppender(end, durable, newest int64, o AppendOptions) (*Append
 	}
 	var err error
 	if a.dir, err = os.Open(l.dir); err != nil {
-		if a.mu.cur != nil {
-			_ = a.mu.cur.close()
-		}
-		return nil, err
+		return nil, errors.Join(err, a.closeDirty())
 	}
 	a.ahead.start(a)
 	return a, nil

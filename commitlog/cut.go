@@ -17,7 +17,12 @@ func (a *Appender) Cut(ctx context.Context, off int64, files func() error) error
 	if err := a.Commit(ctx, a.End()); err != nil {
 		return err
 	}
-	a.takeRound()
+	for led := false; !led; { // nobody else leads a round meanwhile
+		var err error
+		if led, err = a.beginRound(ctx); err != nil {
+			return err
+		}
+	}
 	defer a.endRound()
 	a.show.mu.Lock()
 	defer a.show.mu.Unlock()
@@ -47,10 +52,7 @@ func (a *Appender) cutLocked(off int64, files func() error) error {
 	if err := files(); err != nil {
 		return err
 	}
-	for _, w := range a.mu.dirty {
-		_ = w.close() // synced by Commit
-	}
-	a.mu.dirty, a.mu.cur = nil, nil
+	_ = a.closeDirty() // synced by Commit
 	if s := a.log.Segment(off); s != nil {
 		var err error
 		if a.mu.cur, err = a.continueSegment(s, off); err != nil {
@@ -60,19 +62,4 @@ func (a *Appender) cutLocked(off int64, files func() error) error {
 	}
 	a.beginLocked(off)
 	return nil
-}
-
-// takeRound keeps others from leading a round, until endRound.
-func (a *Appender) takeRound() {
-	for {
-		a.sync.mu.Lock()
-		if !a.sync.leading {
-			a.sync.leading = true
-			a.sync.mu.Unlock()
-			return
-		}
-		round := a.sync.round
-		a.sync.mu.Unlock()
-		<-round
-	}
 }

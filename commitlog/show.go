@@ -24,9 +24,6 @@ func (a *Appender) SetLimit(off int64) {
 	a.moved.Changed()
 }
 
-// Limit returns the physical offset that was set by [Appender.SetLimit].
-func (a *Appender) Limit() int64 { return a.show.limit.Load() }
-
 // showMore moves the visible end to where the limit allows it. Who moves an end of the log
 // looks at the limit after that, and who moves the limit looks at the ends after that: one
 // of them sees both.

@@ -73,30 +73,36 @@ func (a *Appender) Commit(ctx context.Context, to int64) error {
 		if err := a.Failed(); err != nil && !planted.SyncAfterFailure {
 			return err
 		}
-		a.sync.mu.Lock()
-		if a.sync.durable.Load() >= to {
-			a.sync.mu.Unlock()
-			return nil
-		}
-		if a.sync.leading {
-			round := a.sync.round
-			a.sync.mu.Unlock()
-			select {
-			case <-round:
-			case <-ctx.Done():
-				return ctx.Err()
+		led, err := a.beginRound(ctx)
+		if led {
+			if a.sync.durable.Load() < to { // else the round that has just ended did it
+				err = a.lead()
 			}
-			continue
+			a.endRound()
 		}
-		a.sync.leading = true
-		a.sync.mu.Unlock()
-		err := a.lead()
-		a.endRound()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// beginRound makes the caller the leader of a round, until endRound, or waits for the round that
+// somebody else leads.
+func (a *Appender) beginRound(ctx context.Context) (led bool, err error) {
+	a.sync.mu.Lock()
+	leading, round := a.sync.leading, a.sync.round
+	a.sync.leading = true
+	a.sync.mu.Unlock()
+	if !leading {
+		return true, nil
+	}
+	select {
+	case <-round:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }
 
 func (a *Appender) endRound() {

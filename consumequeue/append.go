@@ -75,8 +75,8 @@ func (q *Queue) Unflushed() bool {
 }
 
 // Flush writes the entries that are only in memory to the queue's files, by pwrite; nothing
-// is synced. The files that were written, and new directories, are appended to dirty. After
-// an error the entries are still in memory.
+// is synced. The files that were written, and the directories that may be new, are appended to
+// dirty. After an error the entries are still in memory.
 func (q *Queue) Flush(dirty []string) ([]string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *Queue) Flush(dirty []string) ([]string, error) {
 	if err != nil || len(st.runs) == 0 {
 		return dirty, err
 	}
-	f := st.files
+	f, before := st.files, len(dirty)
 	var kept []run
 	for _, r := range st.runs {
 		entries, lost := r.entries, false
@@ -108,6 +108,10 @@ func (q *Queue) Flush(dirty []string) ([]string, error) {
 		}
 	}
 	q.state.Store(&state{f, kept})
+	if len(dirty) > before {
+		topic := filepath.Dir(q.dir)
+		dirty = append(dirty, q.dir, topic, filepath.Dir(topic))
+	}
 	return dirty, nil
 }
 
@@ -265,10 +269,4 @@ func writeAt(path string, b []byte, at int64) error {
 	defer file.Close()
 	_, err = file.WriteAt(b, at)
 	return err
-}
-
-// Dirs returns the queue's directory and those above it that may be new.
-func (q *Queue) Dirs() []string {
-	topic := filepath.Dir(q.dir)
-	return []string{q.dir, topic, filepath.Dir(topic)}
 }

@@ -107,9 +107,6 @@ func (t *Table) Each(yield func(*Queue) bool) {
 	}
 }
 
-// Len returns how many queues there are.
-func (t *Table) Len() int { return int(t.count.Load()) }
-
 // All returns the queues by topic, in byte order, and id.
 func (t *Table) All() []*Queue {
 	all := slices.Collect(t.Each)

@@ -2,8 +2,8 @@
 // log have a key, in a range of time.
 //
 // The package may touch the files of one index directory. It maps nothing, locks nothing and
-// starts no goroutine. Of the house it imports message, and layout to sync a directory: the
-// records that entries name come in through [Records].
+// starts no goroutine. Of the house it imports message, layout to sync a directory, and mapfile
+// to tell a limit of the process: the records that entries name come in through [Records].
 //
 // Reading opens files, reads them by pread and closes them again within each call. The
 // directory may belong to a live writer, RocketMQ's or ours: files may grow, appear, shrink

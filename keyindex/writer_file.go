@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/warmlog/warmlog/internal/layout"
+	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -108,7 +108,7 @@ func (w *Writer) Sync() error {
 		return err
 	}
 	if err := w.syncFiles(); err != nil {
-		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) { // else the directory was not opened, and nothing tried
+		if !mapfile.AtLimit(err) { // else the directory was not opened, and nothing tried
 			w.err = err
 		}
 		return err
