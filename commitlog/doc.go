@@ -11,8 +11,8 @@
 // with the number of bytes left).
 //
 // The package may open, list, map, read, make, write and delete the files of one directory.
-// It knows nothing of queues; who decides where the log ends, and whether damage is a torn tail or corruption,
-// is the store above.
+// It knows nothing of queues; who decides where the log ends, and whether damage is a torn tail
+// or corruption, is the store above.
 //
 // # Reading
 //

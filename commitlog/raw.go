@@ -116,23 +116,19 @@ func (a *Appender) rawRoomLocked(n int64) (*writing, error) {
 }
 
 // WholeRaw returns how many bytes of a part of a log with segments of a size are whole records
-// and blanks, by their sizes alone: the rest is to be completed before [CheckRaw] takes it. A
-// size that no record has counts, as one byte: CheckRaw says what is wrong.
+// and blanks, by their heads alone: the rest is to be completed before [CheckRaw] takes it. A
+// head that no record has counts, as one byte: CheckRaw says what is wrong.
 func WholeRaw(off int64, b []byte, size int64) int {
 	whole := int64(0)
 	for int64(len(b))-whole >= message.BlankSize {
-		n, magic := message.Size(b[whole:])
-		left := size - (off+whole)%size
-		if magic == message.MagicBlank {
-			n = int32(left)
-		}
-		if n < message.BlankSize || int64(n) > left {
+		n, _, err := extent(b[whole:], size-(off+whole)%size)
+		if err != nil {
 			return int(whole) + 1
 		}
-		if int64(n) > int64(len(b))-whole {
+		if n > int64(len(b))-whole {
 			break
 		}
-		whole += int64(n)
+		whole += n
 	}
 	return int(whole)
 }
@@ -161,16 +157,14 @@ func checkOne(pos int64, b []byte, left int64) (n, stored int64, err error) {
 	if len(b) < message.BlankSize {
 		return 0, 0, message.ErrTruncated
 	}
-	size, magic := message.Size(b)
+	n, blank, err := extent(b, left)
 	switch {
-	case magic == message.MagicBlank && int64(size) != left:
-		return 0, 0, ErrBlank
-	case magic == message.MagicBlank && left > int64(len(b)):
+	case err != nil:
+		return 0, 0, err
+	case n > int64(len(b)):
 		return 0, 0, message.ErrTruncated
-	case magic == message.MagicBlank:
-		return left, 0, nil
-	case int64(size) > left-message.BlankSize:
-		return 0, 0, message.ErrSize
+	case blank:
+		return n, 0, nil
 	}
 	v, err := message.Decode(b)
 	if err == nil {
@@ -179,5 +173,5 @@ func checkOne(pos int64, b []byte, left int64) (n, stored int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return int64(v.Size()), v.StoreTimestamp(), nil
+	return n, v.StoreTimestamp(), nil
 }

@@ -55,12 +55,11 @@ func (s *Scanner) sound(accept func(*message.View) bool) bool {
 	if err != nil {
 		return false
 	}
-	left := s.seg.Base + s.log.size - s.pos
-	size, magic := message.Size(head)
-	if magic == message.MagicBlank {
-		return int64(size) == left && accept == nil
+	n, blank, err := extent(head, s.seg.Base+s.log.size-s.pos)
+	if err != nil || blank {
+		return err == nil && accept == nil
 	}
-	return s.record(size, magic, left) == nil && (accept == nil || accept(&s.view))
+	return s.record(n) == nil && (accept == nil || accept(&s.view))
 }
 
 // Followed reports whether a sound record or blank begins behind the record that Next found.

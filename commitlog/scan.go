@@ -104,37 +104,45 @@ func (s *Scanner) Next() bool {
 		if err != nil {
 			return s.stop(err)
 		}
-		if left < message.BlankSize {
-			return s.stop(message.ErrSize)
+		n, blank, err := extent(head, left)
+		if err == nil && !blank {
+			err = s.record(n)
 		}
-		size, magic := message.Size(head)
-		if magic == message.MagicBlank {
-			if int64(size) != left {
-				return s.stop(ErrBlank)
-			}
-			s.pos += left
-			continue
-		}
-		if err := s.record(size, magic, left); err != nil {
+		if err != nil {
 			return s.stop(err)
 		}
-		s.at = s.pos
-		s.pos += int64(size)
-		return true
+		begin := s.pos
+		s.pos += n
+		if !blank {
+			s.at = begin
+			return true
+		}
 	}
 	return false
 }
 
-// record decodes and checks the record at pos.
-func (s *Scanner) record(size int32, magic uint32, left int64) error {
-	if magic != message.MagicV1 && magic != message.MagicV2 {
-		return message.ErrMagic
+// extent returns how many bytes the record or blank takes that begins with head, of BlankSize
+// bytes, where so many are left of the segment.
+func extent(head []byte, left int64) (n int64, blank bool, err error) {
+	size, magic := message.Size(head)
+	n, blank = int64(size), magic == message.MagicBlank
+	switch {
+	case left < message.BlankSize:
+		err = message.ErrSize
+	case blank && n != left:
+		err = ErrBlank
+	case blank:
+	case magic != message.MagicV1 && magic != message.MagicV2:
+		err = message.ErrMagic
+	case n < message.MinSize || n > left-message.BlankSize: // a blank must fit behind every record
+		err = message.ErrSize
 	}
-	// A blank must fit behind every record.
-	if size < message.MinSize || int64(size) > left-message.BlankSize {
-		return message.ErrSize
-	}
-	if size > block {
+	return n, blank, err
+}
+
+// record decodes and checks the record of n bytes at pos.
+func (s *Scanner) record(n int64) error {
+	if n > block {
 		// A damaged size must not cost memory: see what the head says first.
 		head, err := s.peek(message.HeaderSize)
 		if err != nil {
@@ -144,7 +152,7 @@ func (s *Scanner) record(size int32, magic uint32, left int64) error {
 			return message.ErrLengths
 		}
 	}
-	b, err := s.peek(int(size))
+	b, err := s.peek(int(n))
 	if err != nil {
 		return err
 	}
