@@ -151,9 +151,10 @@ func (f *files) mapped(off int64) ([]byte, *mapfile.File, error) {
 }
 
 // unlessGone returns the error of opening a file, nil where the file was deleted or shortened
-// since it was listed, or was closed because of that: its entries are then missing.
+// since it was listed: its entries are then missing. One that this process gave up is an error:
+// see [Queue.again].
 func unlessGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, message.ErrDamaged) || errors.Is(err, mapfile.ErrClosed) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, message.ErrDamaged) {
 		return nil
 	}
 	return err

@@ -1,6 +1,12 @@
 package consumequeue
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/warmlog/warmlog/internal/mapfile"
+	"github.com/warmlog/warmlog/message"
+)
 
 // Heal answers for an offset within the bounds whose entry is missing or does not name its
 // record: the entry that the log itself has for it, or false where the log has none, because
@@ -121,4 +127,28 @@ func (q *Queue) EntryAt(off int64) (Entry, bool) {
 	}
 	e := q.reader(st).at(off)
 	return e, e.Real()
+}
+
+// Quarantine gives up a file of the queue on whose mapping a fault happened: what it held is
+// missing from now on, and found in the log. It reports whether the file is one of the
+// queue's.
+func (q *Queue) Quarantine(damage *message.DamageError) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.state.Load()
+	if st == nil {
+		return false
+	}
+	f, gone := st.files.without(damage.File)
+	if gone != nil {
+		q.state.Store(&state{f, st.runs})
+		gone.Close()
+	}
+	return gone != nil
+}
+
+// again reports whether an error of reading in a state is that one of its files was given up
+// meanwhile: another state leads elsewhere.
+func (q *Queue) again(st *state, err error) bool {
+	return errors.Is(err, mapfile.ErrClosed) && q.state.Load() != st
 }

@@ -3,7 +3,6 @@ package consumequeue
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -342,30 +341,6 @@ func (q *Queue) Merge(off int64, entries []byte) error {
 		}
 	}
 	return nil
-}
-
-// Quarantine gives up a file of the queue on whose mapping a fault happened: what it held is
-// missing from now on, and found in the log. It reports whether the file is one of the
-// queue's.
-func (q *Queue) Quarantine(damage *message.DamageError) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	st := q.state.Load()
-	if st == nil {
-		return false
-	}
-	f, gone := st.files.without(damage.File)
-	if gone != nil {
-		q.state.Store(&state{f, st.runs})
-		gone.Close()
-	}
-	return gone != nil
-}
-
-// again reports whether an error of reading in a state is that one of its files was given up
-// meanwhile: another state leads elsewhere.
-func (q *Queue) again(st *state, err error) bool {
-	return errors.Is(err, mapfile.ErrClosed) && q.state.Load() != st
 }
 
 // Restart begins another life of the queue: its numbering goes on from off, and what was
