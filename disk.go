@@ -71,9 +71,11 @@ func (s *Store) measure() (excess int64, err error) {
 	w, r := s.w, &s.options.Retention
 	w.measureMu.Lock()
 	defer w.measureMu.Unlock()
-	disks, err := s.disks()
-	if err != nil {
-		return 0, err
+	var disks []disk
+	if r.WarnAbove > 0 || r.RefuseAbove > 0 || r.DeleteAbove > 0 {
+		if disks, err = s.disks(); err != nil {
+			return 0, err
+		}
 	}
 	for i := range disks {
 		d := &disks[i]

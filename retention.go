@@ -45,8 +45,8 @@ type Retention struct {
 }
 
 // RocketMQRetention is what a broker of RocketMQ does by default: 72 hours, deletion at any
-// age above 85 % of the disk, no messages above 90 %. (It warns of nothing at 75 %; it deletes by the time of a file's
-// last change, and what has expired in the hour of 4 o'clock only.)
+// age above 85 % of the disk, no messages above 90 %. (It warns of nothing at 75 %; it deletes by
+// the time of a file's last change, and what has expired in the hour of 4 o'clock only.)
 func RocketMQRetention() Retention {
 	return Retention{MaxAge: 72 * time.Hour, WarnAbove: 75, DeleteAbove: 85, RefuseAbove: 90}
 }
