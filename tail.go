@@ -1,6 +1,7 @@
 package warmlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -31,34 +32,42 @@ func (t *tail) read() (int64, error) {
 		// Who reads soon reads the end. What lies before must not take the place of what is used.
 		scan.LeaveNothing(t.last)
 	}
+	// Queues, dispatch and index are the pipe's until it is drained.
+	pipe := newPipe(t.add)
+	defer pipe.close()
+	scan.Trade(pipe.trade)
 	notes := t.notes()
 	for {
 		for n := 0; scan.Next(); n++ {
 			v := scan.View()
 			if notes && scan.Pos()-t.noted >= t.noteEvery() {
+				if err := pipe.drain(); err != nil {
+					return 0, err
+				}
 				if err := t.note(scan.Pos()); err != nil {
 					return 0, err
 				}
 			}
-			if t.abort.Exists && t.unfinished(scan) {
-				t.tailCut = t.log.Damage(scan.Pos(), message.ErrUnfinished)
-				return scan.Pos(), nil
-			}
-			t.saw(v)
-			if err := t.dispatch.add(v, scan.Pos()); err != nil {
-				return 0, err
-			}
-			if t.index != nil {
-				if err := t.index.w.Add(v); err != nil {
+			if t.abort.Exists && v.Torn() {
+				if err := pipe.drain(); err != nil {
 					return 0, err
 				}
+				if t.unfinished(scan) {
+					t.tailCut = t.log.Damage(scan.Pos(), message.ErrUnfinished)
+					return scan.Pos(), nil
+				}
 			}
+			t.saw(v)
+			pipe.put(v)
 			if n%1024 == 0 {
-				if t.ctx.Err() != nil {
-					return 0, t.ctx.Err()
+				if err := cmp.Or(t.ctx.Err(), pipe.err()); err != nil {
+					return 0, err
 				}
 				t.report("reading the log", scan.Pos()-t.from, t.until-t.from)
 			}
+		}
+		if err := pipe.drain(); err != nil {
+			return 0, err
 		}
 		if scan.Err() == nil {
 			return scan.Offset(), nil
@@ -90,6 +99,15 @@ func (t *tail) read() (int64, error) {
 			return 0, err
 		}
 	}
+}
+
+// add gives a record to its queues and to the index.
+func (t *tail) add(v *message.View, pos int64) error {
+	err := t.dispatch.add(v, pos)
+	if err == nil && t.index != nil {
+		err = t.index.w.Add(v)
+	}
+	return err
 }
 
 // unfinished reports whether a scan found a last record of which its writer may have

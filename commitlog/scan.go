@@ -40,6 +40,7 @@ type Scanner struct {
 	buf   []byte        // the log's bytes from bufAt on
 	bufAt int64
 	ahead int // bytes to read at once next time
+	trade func(used []byte) []byte
 
 	// leave is the physical offset below which segments leave no page in memory that was not
 	// there; absent are those of seg.
@@ -57,6 +58,10 @@ func (l *Log) Scan(from, to int64, check bool) *Scanner {
 // LeaveNothing makes the scanner give back the memory that the segments below a physical
 // offset take in the page cache, but for what was there before.
 func (s *Scanner) LeaveNothing(below int64) { s.leave = below }
+
+// Trade makes the scanner ask for another buffer, of any capacity, before it reads over one: the
+// records that lie in used stay as they are until trade returns it again.
+func (s *Scanner) Trade(trade func(used []byte) (other []byte)) { s.trade = trade }
 
 // View returns the record that Next found, valid until the next call.
 func (s *Scanner) View() *message.View { return &s.view }
@@ -220,12 +225,16 @@ func (s *Scanner) fill(n int) ([]byte, error) {
 		return s.buf[from:], nil
 	}
 	// Keep what is left of the buffer in front and fill up behind it.
-	kept := copy(s.buf, s.buf[from:])
+	left := s.buf[from:]
+	if s.trade != nil {
+		s.buf = s.trade(s.buf)
+	}
 	want := int(min(int64(max(n, s.ahead)), s.seg.End()-s.pos))
 	s.ahead = min(2*s.ahead, block)
 	if cap(s.buf) < want {
-		s.buf = append(make([]byte, 0, want), s.buf[:kept]...)
+		s.buf = make([]byte, want)
 	}
+	kept := copy(s.buf[:want], left)
 	s.buf, s.bufAt = s.buf[:want], s.pos
 	read, err := s.file.ReadAt(s.buf[kept:], s.pos+int64(kept)-s.seg.Base)
 	s.buf = s.buf[:kept+read]

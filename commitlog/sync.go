@@ -3,6 +3,7 @@ package commitlog
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -75,6 +76,9 @@ func (a *Appender) Commit(ctx context.Context, to int64) error {
 		}
 		led, err := a.beginRound(ctx)
 		if led {
+			// Those who were woken together with this goroutine, at the end of the last round,
+			// append now: else this round would be of a few, and they had to wait for it.
+			runtime.Gosched()
 			if a.sync.durable.Load() < to { // else the round that has just ended did it
 				err = a.lead()
 			}
