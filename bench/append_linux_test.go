@@ -163,7 +163,8 @@ func (a *appending) plain(n int) {
 	}
 }
 
-// BenchmarkAppendFlushed waits for the disk each time; the floor writes and syncs 4 KiB.
+// BenchmarkAppendFlushed waits for the disk each time; the floor writes and syncs once for a record
+// of each writer.
 func BenchmarkAppendFlushed(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -176,7 +177,7 @@ func BenchmarkAppendFlushed(b *testing.B) {
 					group.Go(func() { a.one(n/writers + 1) })
 				}
 				group.Wait()
-			}, yard{"fdatasync", f.group})
+			}, yard{"fdatasync", f.group(writers)})
 			a.report(b)
 		})
 	}

@@ -125,22 +125,27 @@ func (f *appendFloor) buffer(n int) {
 	}
 }
 
-// group writes 4 KiB or more and syncs, as the least that a flushed append does.
-func (f *appendFloor) group(n int) {
-	if f.file == nil {
-		f.next(false)
-		check(f.b, writeZeros(f.file, f.size))
-	}
-	block := make([]byte, max(4096, len(f.record)))
-	for range n {
-		if f.at+int64(len(block)) > f.size {
-			f.at = 0
+// group is the least that n flushed appends of so many writers do: one write of a record each,
+// 4 KiB at the least, and one sync for all of them.
+func (f *appendFloor) group(writers int) func(n int) {
+	return func(n int) {
+		if f.file == nil {
+			f.next(false)
+			check(f.b, writeZeros(f.file, f.size))
 		}
-		f.compute()
-		_, err := f.file.WriteAt(block, f.at)
-		check(f.b, err)
-		check(f.b, unix.Fdatasync(int(f.file.Fd())))
-		f.at += int64(len(block))
+		block := make([]byte, max(4096, writers*len(f.record)))
+		for i := 0; i < n; i += writers {
+			if f.at+int64(len(block)) > f.size {
+				f.at = 0
+			}
+			for range writers {
+				f.compute()
+			}
+			_, err := f.file.WriteAt(block, f.at)
+			check(f.b, err)
+			check(f.b, unix.Fdatasync(int(f.file.Fd())))
+			f.at += int64(len(block))
+		}
 	}
 }
 

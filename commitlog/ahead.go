@@ -233,6 +233,8 @@ func (h *ahead) zero(w *writing, end, to int64) {
 			return
 		}
 		wrote = true
+		// The sync of records waits for all that is dirty in the file: never much.
+		writeBack(w.zeros, from-w.base, n)
 	}
 	if wrote {
 		// A failure may concern records that came in meanwhile; the leader is told, too.

@@ -20,8 +20,10 @@ type syncer struct {
 	written atomic.Int64
 
 	mu      sync.Mutex
-	leading bool          // guarded by mu
-	round   chan struct{} // closed when the round in progress ends; guarded by mu
+	leading bool // guarded by mu
+	// followers wait for the round in progress, before waited for the one before. Guarded by mu.
+	followers, before int
+	round             chan struct{} // closed when the round in progress ends; guarded by mu
 
 	spare chunkBuffers
 }
@@ -76,9 +78,7 @@ func (a *Appender) Commit(ctx context.Context, to int64) error {
 		}
 		led, err := a.beginRound(ctx)
 		if led {
-			// Those who were woken together with this goroutine, at the end of the last round,
-			// append now: else this round would be of a few, and they had to wait for it.
-			runtime.Gosched()
+			a.gather()
 			if a.sync.durable.Load() < to { // else the round that has just ended did it
 				err = a.lead()
 			}
@@ -91,12 +91,33 @@ func (a *Appender) Commit(ctx context.Context, to int64) error {
 	return nil
 }
 
+// gather lets those append who were woken together with this goroutine, at the end of the last
+// round: else a round would be of a few, and all others had to wait for it.
+func (a *Appender) gather() {
+	s := &a.sync
+	for range mostYields {
+		s.mu.Lock()
+		come := s.followers >= s.before
+		s.mu.Unlock()
+		if come {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// mostYields bounds how often a round waits for producers that may not come again.
+const mostYields = 64
+
 // beginRound makes the caller the leader of a round, until endRound, or waits for the round that
 // somebody else leads.
 func (a *Appender) beginRound(ctx context.Context) (led bool, err error) {
 	a.sync.mu.Lock()
 	leading, round := a.sync.leading, a.sync.round
 	a.sync.leading = true
+	if leading {
+		a.sync.followers++
+	}
 	a.sync.mu.Unlock()
 	if !leading {
 		return true, nil
@@ -113,6 +134,7 @@ func (a *Appender) endRound() {
 	a.sync.mu.Lock()
 	defer a.sync.mu.Unlock()
 	a.sync.leading = false
+	a.sync.before, a.sync.followers = a.sync.followers, 0
 	close(a.sync.round)
 	a.sync.round = make(chan struct{})
 }
