@@ -7,8 +7,9 @@ import (
 // A long recovery notes how far it has come, so that one that is killed, by a watchdog that
 // finds it too long, goes on from there the next time.
 
-// noteEvery is how much of the log is read between two notes.
-func (s *Store) noteEvery() int64 { return min(checkpointBytes, 16*s.log.SegmentSize()) }
+// noteEvery is how much of the log is read between two notes: a second's work or more, for a note
+// takes a tenth of one.
+func (s *Store) noteEvery() int64 { return min(1<<30, 16*s.log.SegmentSize()) }
 
 // notes reports whether what is read may be noted: while a log is recovered that was Written,
 // or by a broker. One that was Flushed is short, as no run leaves more than checkpointBytes,

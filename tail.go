@@ -33,7 +33,11 @@ func (t *tail) read() (int64, error) {
 		scan.LeaveNothing(t.last)
 	}
 	// Queues, dispatch and index are the pipe's until it is drained.
-	pipe := newPipe(t.add)
+	stages := []func(*message.View) error{t.toQueues}
+	if t.index != nil {
+		stages = append(stages, t.index.w.Add)
+	}
+	pipe := newPipe(stages...)
 	defer pipe.close()
 	scan.Trade(pipe.trade)
 	notes := t.notes()
@@ -101,14 +105,9 @@ func (t *tail) read() (int64, error) {
 	}
 }
 
-// add gives a record to its queues and to the index.
-func (t *tail) add(v *message.View, pos int64) error {
-	err := t.dispatch.add(v, pos)
-	if err == nil && t.index != nil {
-		err = t.index.w.Add(v)
-	}
-	return err
-}
+// toQueues gives a record to its queues. A scan that compares checksums has compared the physical
+// offset in it, too.
+func (t *tail) toQueues(v *message.View) error { return t.dispatch.add(v, v.PhysicalOffset()) }
 
 // unfinished reports whether a scan found a last record of which its writer may have
 // written a part only: it looks so, its queue does not know it, and nothing follows it.

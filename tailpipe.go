@@ -7,16 +7,15 @@ import (
 	"github.com/warmlog/warmlog/message"
 )
 
-// pipe gives the records of a scan to the queues and to the index in a goroutine of its own:
-// that takes as long as to read and check them.
+// pipe gives the records of a scan to the queues and to the index, each in a goroutine of its
+// own: either takes about as long as to read and check them.
 type pipe struct {
-	add func(v *message.View, pos int64) error
 	now chunk // is being filled
-	// Chunks go round: those that are full to the goroutine, those that it has done back.
+	// Chunks go round: those that are full from stage to stage, those that all have done back.
 	full, done chan chunk
 	// unsettled counts the full chunks that are not done.
 	unsettled sync.WaitGroup
-	failed    atomic.Pointer[error] // add's; nothing is added after it
+	failed    atomic.Pointer[error] // a stage's; none goes on after it
 	ended     sync.WaitGroup
 }
 
@@ -26,34 +25,47 @@ type chunk struct {
 	buf     []byte // nil: the scanner has it still
 }
 
-// chunks is how many chunks go round: one is filled, one taken, and one waits in between.
-const chunks = 3
-
-// newPipe returns a pipe to be closed. add is not called after it has failed.
-func newPipe(add func(v *message.View, pos int64) error) *pipe {
-	p := &pipe{add: add, full: make(chan chunk, chunks), done: make(chan chunk, chunks)}
+// newPipe returns a pipe to be closed. Each stage is called with the records in order, and not
+// any more after one has failed.
+func newPipe(stages ...func(*message.View) error) *pipe {
+	chunks := 2 + len(stages) // one is filled, each stage has one, and one waits in between
+	p := &pipe{full: make(chan chunk, chunks), done: make(chan chunk, chunks)}
 	for range chunks - 1 {
 		p.done <- chunk{}
 	}
-	p.ended.Go(p.run)
+	in := p.full
+	for i, stage := range stages {
+		out := make(chan chunk, chunks)
+		last := i == len(stages)-1
+		from := in
+		p.ended.Go(func() {
+			defer close(out)
+			for c := range from {
+				p.each(stage, c.records)
+				if !last {
+					out <- c
+					continue
+				}
+				if c.buf != nil {
+					p.done <- chunk{c.records[:0], c.buf}
+				}
+				p.unsettled.Done()
+			}
+		})
+		in = out
+	}
 	return p
 }
 
-func (p *pipe) run() {
-	for c := range p.full {
-		for i := range c.records {
-			if p.failed.Load() != nil {
-				break
-			}
-			// A scan that compares checksums compares the physical offset, too.
-			if err := p.add(&c.records[i], c.records[i].PhysicalOffset()); err != nil {
-				p.failed.Store(&err)
-			}
+func (p *pipe) each(stage func(*message.View) error, records []message.View) {
+	for i := range records {
+		if p.failed.Load() != nil {
+			return
 		}
-		if c.buf != nil {
-			p.done <- chunk{c.records[:0], c.buf}
+		if err := stage(&records[i]); err != nil {
+			failure := err // not err: it would be allocated for each record
+			p.failed.Store(&failure)
 		}
-		p.unsettled.Done()
 	}
 }
 
@@ -90,7 +102,7 @@ func (p *pipe) err() error {
 	return nil
 }
 
-// close ends the pipe's goroutine. What was put and not drained may not have been added.
+// close ends the pipe's goroutines. What was put and not drained may not have been added.
 func (p *pipe) close() {
 	close(p.full)
 	p.ended.Wait()
