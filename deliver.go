@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/internal/wake"
 	"github.com/warmlog/warmlog/message"
@@ -172,6 +173,7 @@ func (d *delivery) clearQueues(c *clearing) bool {
 		if err := q.Clear(); err != nil {
 			d.store.fail(fmt.Errorf("delete %s/%d: %w", q.Topic(), q.ID(), err))
 		}
+		d.store.waiters.Wake(q.Topic(), q.ID(), getmessage.Deleted)
 	}
 	d.mu.Lock()
 	d.clear = d.clear[1:]
@@ -291,6 +293,7 @@ func (d *delivery) give() error {
 	if err != nil {
 		return fmt.Errorf("%s/%d: %w", q.Topic(), q.ID(), err)
 	}
+	d.store.waiters.Visible(q.Topic(), q.ID(), d.first, entries)
 	if first {
 		d.mu.Lock()
 		d.dirty = append(d.dirty, q)

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/warmlog/warmlog/consumequeue"
+	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -130,6 +131,7 @@ func (d *dispatcher) begin(q *consumequeue.Queue, c *cursor, off int64, e consum
 	}
 	if off < c.next && d.below == nil {
 		q.Restart(off)
+		d.store.waiters.Wake(q.Topic(), q.ID(), getmessage.Deleted)
 	}
 	return d.append(q, c, off, e)
 }
@@ -153,6 +155,9 @@ func (d *dispatcher) merge(q *consumequeue.Queue, c *cursor) error {
 	}
 	d.pending -= len(c.entries)
 	err := q.Merge(c.first, c.entries)
+	if err == nil {
+		d.store.waiters.Visible(q.Topic(), q.ID(), c.first, c.entries)
+	}
 	c.entries = c.entries[:0]
 	return err
 }

@@ -47,6 +47,8 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	}
 	s.reader = &getmessage.Reader{Log: s.log, Limits: o.Limits, Threshold: s.threshold.Bytes, Strict: o.Strict}
 	s.reader.SetRole(o.Role)
+	s.waiters = getmessage.NewWaiters(s.findQueue, s.reader.Role)
+	s.waited = make(chan struct{}, 1)
 	if err := s.deleted.load(s.paths.Deleted()); err != nil {
 		return nil, err
 	}
@@ -79,6 +81,8 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 			s.closeFiles()
 			return nil, err
 		}
+	} else {
+		s.done.Go(func() { s.followForWaiters(run) })
 	}
 	s.done.Go(func() { s.keepThreshold(run) })
 	return s, nil

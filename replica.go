@@ -55,6 +55,7 @@ func (s *Store) SetRole(ctx context.Context, role getmessage.Role) error {
 		}
 	}
 	s.reader.SetRole(role)
+	s.waiters.WakeAll(getmessage.Changed)
 	return nil
 }
 

@@ -30,6 +30,8 @@ type Store struct {
 	deleted   deletions
 	threshold *pagecache.Threshold
 	reader    *getmessage.Reader
+	waiters   *getmessage.Waiters
+	waited    chan struct{} // told when somebody waits in a store that is open for reading
 
 	// checkpoint is that of the files when the store was opened, or the one written last.
 	// Stored under mu and, while the store is open for writing, checkpointMu.
@@ -166,7 +168,7 @@ func (s *Store) CloseContext(ctx context.Context) error {
 	if s.closed.Swap(true) {
 		return ErrClosed
 	}
-	s.closingStep("what runs in the background")
+	s.closingStep("those who wait for messages, and what runs in the background")
 	if ctx.Done() == nil {
 		return s.close()
 	}
@@ -190,6 +192,7 @@ func (s *Store) closingStep(format string, args ...any) {
 }
 
 func (s *Store) close() error {
+	s.waiters.Close()
 	s.stop()
 	if s.w != nil {
 		s.w.appender.Wake() // who waits in WaitRaw

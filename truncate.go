@@ -89,6 +89,8 @@ func (s *Store) cutAll(ctx context.Context, off, last, stored int64) error {
 	w := s.w
 	w.index.mu.Lock()
 	defer w.index.mu.Unlock()
+	// Before anything is delivered again: offsets that a filter rejected have other messages then.
+	defer s.waiters.WakeAll(getmessage.Changed)
 	if err := replaceFile(s.paths.Cut(), s.paths.Temp(), bytesOnly(layout.EncodeCut(off))); err != nil {
 		return err
 	}

@@ -11,4 +11,5 @@ const (
 	NoTailRewrite    = false // the tail is not written again after an unclean end
 	NoTailCut        = false // bytes behind the end of the log stay
 	SyncAfterFailure = false // a round begins after one that failed
+	WaitWithoutLook  = false // who registers as a waiter does not look at the queue again
 )

@@ -15,4 +15,5 @@ var (
 	NoTailRewrite    = bug == "no-tail-rewrite"
 	NoTailCut        = bug == "no-tail-cut"
 	SyncAfterFailure = bug == "sync-after-failure"
+	WaitWithoutLook  = bug == "wait-without-look"
 )
