@@ -18,6 +18,7 @@ var planted = []struct{ bug, test, rounds string }{
 	{"sync-after-failure", "TestCrashFailingCalls/pwrite64_EIO", "8"},
 	{"no-tail-cut", "TestCrashTailStaysCut", "1"},
 	{"no-tail-rewrite", "TestCrashTailIsWrittenAgain", "1"},
+	{"wait-without-look", "TestWaitMissesNothing", "1"},
 }
 
 // Each planted bug makes a crash test fail, which passes without it.
