@@ -172,6 +172,7 @@ func (d *delivery) clearQueues(c *clearing) bool {
 	for _, q := range c.queues {
 		if err := q.Clear(); err != nil {
 			d.store.fail(fmt.Errorf("delete %s/%d: %w", q.Topic(), q.ID(), err))
+			continue
 		}
 		d.store.waiters.Wake(q.Topic(), q.ID(), getmessage.Deleted)
 	}

@@ -34,6 +34,13 @@
 // [Store.SetRole], [Store.ReadRaw], [Store.AppendRaw], [Store.SetVisibleLimit] and
 // [Store.Truncate]. Who moves the bytes between them is not this package's business.
 //
+// # Waiting
+//
+// A consumer that has all there is waits with [Store.Register], or [Store.Wait], until a pull has
+// another answer: a message that became visible between the two wakes it at once.
+//
+//	woken, err := store.Wait(ctx, &getmessage.Request{Topic: "orders", Offset: batch.NextOffset})
+//
 // # Floors
 //
 // The root wires what lies below it and owns the order in which a store comes up:
@@ -67,5 +74,7 @@
 // Writing: writer.using (held by appends, taken by Close) → writer.retainMu → checkpointMu →
 // indexer.mu → the appender's lock → Queue.mu → locks of the log; Close, SetRole and Truncate take
 // using alone for themselves. writer.measureMu → the appender's lock, conditions.mu: measuring
-// waits for no deletion. delivery.mu is held with none.
+// waits for no deletion. delivery.mu is held with none. Locks of the waiters come last: they are
+// taken with indexer.mu or Store.followMu held. Nothing is called with a lock of theirs held but
+// Filter.MatchEntry.
 package warmlog

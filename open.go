@@ -47,8 +47,7 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	}
 	s.reader = &getmessage.Reader{Log: s.log, Limits: o.Limits, Threshold: s.threshold.Bytes, Strict: o.Strict}
 	s.reader.SetRole(o.Role)
-	s.waiters = getmessage.NewWaiters(s.findQueue, s.reader.Role)
-	s.waited = make(chan struct{}, 1)
+	s.waiters = s.newWaiters()
 	if err := s.deleted.load(s.paths.Deleted()); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package warmlog
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/warmlog/warmlog/getmessage"
@@ -27,37 +28,36 @@ import (
 // In a store opened for reading only, another process's messages are looked for every 50 ms
 // while somebody waits. An error of that wakes all, with Changed: Get returns it.
 func (s *Store) Register(req *getmessage.Request, deadline time.Time, fn func(getmessage.Woken)) (cancel func() bool) {
-	cancel = s.waiters.Register(req, deadline, fn)
-	if s.w == nil {
-		select {
-		case s.waited <- struct{}{}:
-		default: // it was told, and has not looked yet
-		}
-	}
-	return cancel
+	return s.waiters.Register(req, deadline, fn)
 }
 
 // Wait returns when a pull that found nothing yet is worth another try: see [Store.Register].
 // The error is that of ctx, or [ErrClosed].
 func (s *Store) Wait(ctx context.Context, req *getmessage.Request) (getmessage.Woken, error) {
-	if err := ctx.Err(); err != nil {
-		return getmessage.Woken{}, err
+	woken, err := s.waiters.Wait(ctx, req)
+	if err == nil && woken.Cause == getmessage.Closed {
+		err = ErrClosed
 	}
-	woken := make(chan getmessage.Woken, 1)
-	cancel := s.Register(req, time.Time{}, func(w getmessage.Woken) { woken <- w })
-	select {
-	case w := <-woken:
-		if w.Cause == getmessage.Closed {
-			return w, ErrClosed
-		}
-		return w, nil
-	case <-ctx.Done():
-		cancel()
-		return getmessage.Woken{}, ctx.Err()
-	}
+	return woken, err
 }
 
-// findQueue returns a queue for waiters and readers, nil if it is not known.
+// newWaiters makes the store's waiters. Where nothing but a look tells of new messages, they ask
+// for one.
+func (s *Store) newWaiters() *getmessage.Waiters {
+	ws := getmessage.NewWaiters(s.findQueue, s.reader.Role)
+	if s.w == nil {
+		s.waited = make(chan struct{}, 1)
+		ws.Held = func() {
+			select {
+			case s.waited <- struct{}{}:
+			default: // it was told, and has not looked yet
+			}
+		}
+	}
+	return ws
+}
+
+// findQueue returns a queue for waiters, nil if it is not known.
 func (s *Store) findQueue(topic string, id int32) getmessage.Queue {
 	if q := s.queues.Get(topic, id); q != nil {
 		return q
@@ -83,7 +83,9 @@ func (s *Store) followForWaiters(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
-			if _, err := s.follow(ctx); err != nil {
+			if _, err := s.follow(ctx); errors.Is(err, ErrClosed) {
+				return
+			} else if err != nil {
 				s.waiters.WakeAll(getmessage.Changed)
 			}
 		}

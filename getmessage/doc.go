@@ -1,8 +1,8 @@
 // Package getmessage is the read path: one pull of a consumer → a batch of records, a
 // status, the next offset, and whether the consumer should pull from the slave instead.
 //
-// It works over any log and queue that satisfy [Log] and [Queue]; it opens no file and
-// starts no goroutine. Where an offset becomes bytes:
+// It works over any log and queue that satisfy [Log] and [Queue]; it opens no file, and
+// starts goroutines only to call those who wait. Where an offset becomes bytes:
 //
 //	Request ─▶ boundary (table.go): is there such an offset?       status, next
 //	        ─▶ Queue.Slice: 20-byte entries from the offset on      where records lie
@@ -51,7 +51,25 @@
 // what is kept longer has to be copied. Touching them can fault when somebody shortened the
 // file: read them inside [Guard] where that may happen.
 //
+// # Waiting
+//
+// A pull that found nothing yet is held by [Waiters], whoever makes messages visible tells them,
+// and neither misses the other. Two sides, each in this order:
+//
+//	who shows messages: the queue's bounds, then Visible, which looks for waiters
+//	who waits:          a place among the waiters, then a look at the queue's bounds
+//
+// Waiters are spread over 32 shards by their queue. Each shard has, under one lock: its queues'
+// waiters, those at the end of a queue apart from a slave's above it; the deadlines, as a heap
+// of those that differ; and who is ready to be called. The first who is ready starts the
+// goroutine that calls, outside the lock; it ends when nobody is left. One timer is set for the
+// earliest deadline of all.
+//
 // # Concurrency
 //
-// A [Reader] may be used by any number of goroutines. A Batch belongs to one at a time.
+// A [Reader] may be used by any number of goroutines. A Batch belongs to one at a time. All
+// methods of Waiters may be called concurrently, from a waiter's function too, but for Close.
+//
+// Locks: shard.mu and clock.mu, each held with no other. A filter's MatchEntry is called with
+// shard.mu held; functions of waiters, and all methods of a Queue, without any.
 package getmessage

@@ -48,6 +48,10 @@ type Woken struct {
 // A waiter is a struct of about 100 bytes in lists of its queue and its deadline. While nothing
 // happens, nothing runs: there is no goroutine and at most one timer, for the earliest deadline.
 type Waiters struct {
+	// Held, if not nil, is called by Register when somebody waits: a store that has to look for
+	// messages itself can do so while there is a need. Set it before the first Register.
+	Held func()
+
 	find func(topic string, queueID int32) Queue
 	role func() Role
 	// queues counts the queues that somebody waits on. Who makes a message visible loads it
@@ -100,6 +104,9 @@ func (ws *Waiters) register(ctx context.Context, req *Request, deadline time.Tim
 	}
 	if w.shard.add(w, name, hash, tick) {
 		ws.clock.arm(tick)
+		if ws.Held != nil {
+			ws.Held()
+		}
 		if !planted.WaitWithoutLook {
 			ws.look(ctx, w, req)
 		}
