@@ -157,7 +157,8 @@ func TestBadRanges(t *testing.T) {
 		for _, bad := range []struct {
 			mapping []byte
 			off, n  int64
-		}{{nil, -1, 1}, {nil, 0, -1}, {nil, math.MaxInt64, 1}, {nil, 1, math.MaxInt64}, {m, 4 * pageSize, 1}, {m, 0, 4*pageSize + 1}} {
+		}{{nil, -1, 1}, {nil, 0, -1}, {nil, math.MaxInt64, 1}, {nil, 1, math.MaxInt64},
+			{nil, math.MaxInt64 - 9, 5}, {m, 4 * pageSize, 1}, {m, 0, 4*pageSize + 1}} {
 			_, err1 := p.Resident(f, bad.mapping, bad.off, bad.n)
 			_, _, err2 := p.Runs(nil, f, bad.mapping, bad.off, bad.n)
 			_, err3 := p.Evict(f, bad.mapping, bad.off, bad.n, false)
