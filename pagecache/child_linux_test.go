@@ -19,6 +19,7 @@ func init() { helper = serve }
 type answer struct {
 	Memory    Memory
 	Threshold int64
+	Residency residency
 	Err       string
 }
 
@@ -31,6 +32,8 @@ type answer struct {
 //	nobody           become a user without rights
 //	unshare          ask a child in a new cgroup namespace to read
 //	container DIR    the same, with the cgroups mounted on DIR once more, as in a container
+//
+// and those of [look].
 func serve() {
 	var th *Threshold
 	in := bufio.NewScanner(os.Stdin)
@@ -67,7 +70,7 @@ func serve() {
 				err = syscall.Mount("none", data, kind, 0, "memory")
 			}
 		default:
-			err = fmt.Errorf("what is %q?", word)
+			a.Residency, err = look(word, arg)
 		}
 		if err != nil {
 			a.Err = err.Error()
@@ -120,10 +123,18 @@ type child struct {
 	t   *testing.T
 	in  *os.File
 	out *json.Decoder
+	pid int
 }
 
 // newChild starts this test binary once more, in g.
 func newChild(t *testing.T, g *group) *child {
+	c := startChild(t)
+	g.write("cgroup.procs", fmt.Sprint(c.pid))
+	return c
+}
+
+// startChild starts this test binary once more.
+func startChild(t *testing.T) *child {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -145,8 +156,7 @@ func newChild(t *testing.T, g *group) *child {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	g.write("cgroup.procs", fmt.Sprint(cmd.Process.Pid))
-	return &child{t, w, json.NewDecoder(out)}
+	return &child{t, w, json.NewDecoder(out), cmd.Process.Pid}
 }
 
 // ask puts one question. Where the child is refused what it needs the test is skipped.
@@ -159,7 +169,7 @@ func (c *child) ask(format string, args ...any) answer {
 	}
 	switch word, _, _ := strings.Cut(format, " "); {
 	case a.Err == "":
-	case word == "nobody" || word == "unshare" || word == "container":
+	case word == "nobody" || word == "unshare" || word == "container" || word == "filter":
 		c.t.Skip("refused: ", a.Err)
 	default:
 		c.t.Fatalf("%s: %s", word, a.Err)

@@ -177,10 +177,7 @@ func (t *trial) run(allowed Method) []Finding {
 // evict reads the pages, evicts them, notes what the methods say to each, and puts things
 // back as they were. It reports whether anybody saw that the pages went.
 func (t *trial) evict(all []said) (gone bool) {
-	had, _ := t.present(t.first)
-	for i := range all {
-		had = had || all[i].err == nil && all[i].before > 0
-	}
+	had, known := t.present(t.first)
 	read := func() error {
 		_, err := io.ReadFull(io.NewSectionReader(t.file, t.first*pageSize, t.pages*pageSize), make([]byte, t.pages*pageSize))
 		return err
@@ -204,13 +201,15 @@ func (t *trial) evict(all []said) (gone bool) {
 	for _, s := range all {
 		gone = gone || s.err == nil && s.read == t.pages && s.evicted < t.pages
 	}
+	for _, s := range all {
+		had = had || !known && s.err == nil && s.before > 0 && (s.evicted < t.pages || !gone)
+	}
 	// Last, as it may bring the page back.
 	if present, known := t.present(t.first); known && !present {
 		gone = true
 	}
-	if had {
-		_ = read() // it was read before
-	} else {
+	_ = read() // it was read before; and a page that is on its way cannot be dropped
+	if !had {
 		Drop(t.file, [][2]int64{{t.first * pageSize, (t.first + t.pages) * pageSize}})
 	}
 	return gone

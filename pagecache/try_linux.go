@@ -24,10 +24,11 @@ func readable(f *os.File, page int64) (present, known bool) {
 }
 
 // mayAsk says, by the methods' contracts, whether this process is told the truth about a file.
-// Cachestat keeps silent else. Mincore tells owners and those who may write.
+// Cachestat says itself when it does not. Mincore tells owners and those who may write.
 func mayAsk(m Method, f *os.File) error {
-	if m != Mincore {
-		return nil
+	if m == Cachestat {
+		_, err := cachestat(f, 0, 1)
+		return err
 	}
 	var st unix.Stat_t
 	err := unix.Fstat(int(f.Fd()), &st)
