@@ -97,7 +97,7 @@ func TestUncachedReadWithoutAnAnswer(t *testing.T) {
 	p := NewProber(ProberOptions{})
 	g := again(t, f)
 	NoReadAhead(g)
-	for off := int64(0); off < 100*pageSize; off += 10 * pageSize {
+	for off := int64(0); off < 60*pageSize; off += 10 * pageSize { // in order: the kernel would read ahead
 		b := make([]byte, 10*pageSize)
 		if n, err := p.ReadUncached(g, nil, b, off); n != len(b) || err != nil || !bytes.Equal(b, want[off:off+int64(n)]) {
 			t.Errorf("at %d: %d, %v", off, n, err)
