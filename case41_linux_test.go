@@ -11,6 +11,7 @@ import (
 	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/internal/storetest"
+	"github.com/warmlog/warmlog/pagecache"
 	"golang.org/x/sys/unix"
 )
 
@@ -189,10 +190,8 @@ func inMemory(t *testing.T, path string) int {
 	must(t, err)
 	defer f.Close()
 	n := 16
-	for _, absent := range f.Absent() {
-		if absent {
-			n--
-		}
+	for _, r := range pagecache.MappedAbsent(f.Bytes()) {
+		n -= int(r[1]-r[0]) / os.Getpagesize()
 	}
 	return n
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/message"
+	"github.com/warmlog/warmlog/pagecache"
 )
 
 // ErrBlank is the damage of a blank that does not fill its segment exactly.
@@ -43,9 +44,9 @@ type Scanner struct {
 	trade func(used []byte) []byte
 
 	// leave is the physical offset below which segments leave no page in memory that was not
-	// there; absent are those of seg.
+	// there; absent are the parts of seg that were not.
 	leave  int64
-	absent []bool
+	absent [][2]int64
 }
 
 // Scan starts reading at a record's beginning, up to a physical offset. The visible end
@@ -90,7 +91,7 @@ func (s *Scanner) Passed() bool {
 // Close gives the scanner's file up.
 func (s *Scanner) Close() {
 	if s.file != nil {
-		s.file.Evict(s.absent)
+		pagecache.Drop(s.file.File(), s.absent)
 		s.absent = nil
 		s.file.Release()
 		s.file, s.seg = nil, nil
@@ -184,7 +185,7 @@ func (s *Scanner) enter() bool {
 		return s.stop(err)
 	}
 	if s.seg.End() <= s.leave {
-		s.absent = s.file.Absent()
+		s.absent = pagecache.MappedAbsent(s.file.Bytes())
 	}
 	s.buf, s.bufAt, s.ahead = s.buf[:0], s.pos, firstBlock
 	return true

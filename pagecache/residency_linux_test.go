@@ -13,7 +13,7 @@ import (
 
 // Whatever is in memory, counts and runs of any range are those of the kernel's own list.
 func TestResidencyEqualsTruth(t *testing.T) {
-	each(t, func(t *testing.T, p *Prober) {
+	equal := func(t *testing.T, p *Prober) {
 		const pages = 700
 		f := newFile(t, t.TempDir(), pages)
 		m := mapped(t, f)
@@ -42,13 +42,21 @@ func TestResidencyEqualsTruth(t *testing.T) {
 			}
 			equalsTruth(t, p, f, m, is, 0, pages*pageSize)
 		}
+	}
+	each(t, equal)
+	t.Run("both", func(t *testing.T) {
+		if p := NewProber(ProberOptions{Dir: t.TempDir()}); p.Method() == Cachestat|Mincore {
+			equal(t, p)
+		} else {
+			t.Skip("not to be had here: ", p)
+		}
 	})
 }
 
 func equalsTruth(t *testing.T, p *Prober, f *os.File, mapping []byte, is []bool, off, n int64) {
 	t.Helper()
 	c, err := p.Resident(f, mapping, off, n)
-	want := Count{Method: p.Method()}
+	want := Count{Method: p.first()}
 	lists := map[bool][][2]int64{}
 	for at := off; at < off+n; {
 		page := at / pageSize
@@ -210,5 +218,17 @@ func TestUnknown(t *testing.T) {
 				t.Errorf("%v, %v, %v", runs, known, err)
 			}
 		}
+	}
+}
+
+func TestMappedAbsent(t *testing.T) {
+	f := newFile(t, t.TempDir(), 300)
+	warm(t, f, 0, 100, 101)
+	want := [][2]int64{{pageSize, 100 * pageSize}, {102 * pageSize, 300 * pageSize}}
+	if got := MappedAbsent(mapped(t, f)); !slices.Equal(got, want) {
+		t.Errorf("%v; want %v", got, want)
+	}
+	if got := MappedAbsent(nil); got != nil {
+		t.Error(got)
 	}
 }

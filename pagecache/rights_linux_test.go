@@ -130,7 +130,9 @@ func TestProberOfOtherPeoplesFile(t *testing.T) {
 	if r := c.look("kept %s", f.Name()); strings.Contains(r.Raw[0], unix.EPERM.Error()) && r.Count.Known() || r.Count.All() {
 		t.Errorf("%+v", r)
 	}
-	if is := truth(t, f); in(is) != 1 || !is[3] {
+	// Of the pages that were evicted to try it nobody could tell whether they had been there.
+	is := truth(t, f)
+	if clear(is[40:56]); in(is) != 1 || !is[3] {
 		t.Errorf("%d pages are in memory, 1 was", in(is))
 	}
 }

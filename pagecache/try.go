@@ -124,7 +124,7 @@ type trial struct {
 	first, pages int64 // what may be evicted
 	survey       int64 // pages of the file to look at before; 0: it is known that nothing is missing
 	count        func(m Method, first, pages int64) (int64, error)
-	present      func(page int64) (present, known bool)
+	absent       func(page int64) bool
 }
 
 func newTrial(f *os.File, first, pages int64) *trial {
@@ -135,7 +135,7 @@ func newTrial(f *os.File, first, pages int64) *trial {
 			}
 			return mincore(f, nil, first, pages, nil)
 		},
-		present: func(page int64) (bool, bool) { return readable(f, page) }}
+		absent: func(page int64) bool { return seenAbsent(f, page) }}
 }
 
 // said is what one method said of the trial's pages.
@@ -177,12 +177,28 @@ func (t *trial) run(allowed Method) []Finding {
 // evict reads the pages, evicts them, notes what the methods say to each, and puts things
 // back as they were. It reports whether anybody saw that the pages went.
 func (t *trial) evict(all []said) (gone bool) {
-	n, known := t.presentPages()
-	had := n > t.pages/2
-	read := func() error {
-		_, err := io.ReadFull(io.NewSectionReader(t.file, t.first*pageSize, t.pages*pageSize), make([]byte, t.pages*pageSize))
-		return err
+	// Without a method that can be believed this has to do. It errs on the side of reading
+	// pages back that were not there, rather than evicting those that were.
+	had := !t.missing()
+	for range 3 { // a page that went may be back before it is looked for
+		if gone = t.round(all); gone {
+			break
+		}
 	}
+	for _, s := range all {
+		if s.err == nil && s.read == t.pages && s.evicted < t.pages {
+			had = s.before > 0
+			break
+		}
+	}
+	_ = t.read() // also as a page that is on its way cannot be dropped
+	if !had {
+		t.drop()
+	}
+	return gone
+}
+
+func (t *trial) round(all []said) (gone bool) {
 	ask := func(what func(*said) *int64) {
 		for i, m := range methods {
 			if s := &all[i]; s.err == nil {
@@ -190,43 +206,39 @@ func (t *trial) evict(all []said) (gone bool) {
 			}
 		}
 	}
-	if err := read(); err != nil {
+	if err := t.read(); err != nil {
 		for i := range all {
 			all[i].err = errors.Join(all[i].err, err)
 		}
 		return false
 	}
 	ask(func(s *said) *int64 { return &s.read })
-	Drop(t.file, [][2]int64{{t.first * pageSize, (t.first + t.pages) * pageSize}})
+	t.drop()
 	ask(func(s *said) *int64 { return &s.evicted })
 	for _, s := range all {
 		gone = gone || s.err == nil && s.read == t.pages && s.evicted < t.pages
 	}
-	for _, s := range all {
-		had = had || !known && s.err == nil && s.before > 0 && (s.evicted < t.pages || !gone)
-	}
-	// Last, as it brings the pages back.
-	if n, known := t.presentPages(); known && n < t.pages {
-		gone = true
-	}
-	_ = read() // it was read before; and a page that is on its way cannot be dropped
-	if !had {
-		Drop(t.file, [][2]int64{{t.first * pageSize, (t.first + t.pages) * pageSize}})
-	}
-	return gone
+	return gone || t.missing()
 }
 
-// presentPages counts the pages of the range that can be read without waiting. All of them are
-// asked: a page that was absent may have arrived before the kernel looks.
-func (t *trial) presentPages() (n int64, known bool) {
-	known = true
-	for page := t.first; page < t.first+t.pages && known; page++ {
-		var present bool
-		if present, known = t.present(page); present {
-			n++
+func (t *trial) read() error {
+	_, err := io.ReadFull(io.NewSectionReader(t.file, t.first*pageSize, t.pages*pageSize), make([]byte, t.pages*pageSize))
+	return err
+}
+
+func (t *trial) drop() {
+	Drop(t.file, [][2]int64{{t.first * pageSize, (t.first + t.pages) * pageSize}})
+}
+
+// missing says whether a page of the range was seen to be absent by who is told the truth. It
+// brings the pages in up to that one, and may not see any: they arrive fast.
+func (t *trial) missing() bool {
+	for page := t.first; page < t.first+t.pages; page++ {
+		if t.absent(page) {
+			return true
 		}
 	}
-	return n, known
+	return false
 }
 
 // finding judges what a method said. Where pages could not be evicted the method's contract
