@@ -211,3 +211,19 @@ func TestEvict(t *testing.T) {
 		evict("unlocked", 0, false)
 	})
 }
+
+func TestUncachedReadAllocatesNothing(t *testing.T) {
+	each(t, func(t *testing.T, p *Prober) {
+		f := newFile(t, t.TempDir(), 16)
+		m := mapped(t, f)
+		b := make([]byte, 16*pageSize)
+		for _, what := range []string{"cold", "hot"} {
+			if n := testing.AllocsPerRun(50, func() { _, _ = p.ReadUncached(f, m, b, 0) }); n != 0 {
+				t.Errorf("%s: %v allocations", what, n)
+			}
+			for page := range 16 {
+				warm(t, f, page)
+			}
+		}
+	})
+}
