@@ -30,7 +30,7 @@ func NoReadAhead(f *os.File) { noReadAhead(f) }
 
 // ReadUncached reads like f.ReadAt, and leaves no page in memory that was not there before.
 // What was there stays. It takes one system call more than reading where all is in memory,
-// three more where nothing is, and allocates nothing in these cases. Pages that somebody else
+// three more where nothing is (to 128 KiB), and allocates nothing in these cases. Pages that somebody else
 // begins to use meanwhile may go, which costs him a read.
 //
 // Where it is not known what was there the kernel reads by RWF_DONTCACHE (Linux 6.14), or
@@ -46,18 +46,28 @@ func NoReadAhead(f *os.File) { noReadAhead(f) }
 //
 // mapping and errors are those of [Prober.Resident], and those of f.ReadAt.
 func (p *Prober) ReadUncached(f *os.File, mapping, b []byte, off int64) (int, error) {
-	var few [4][2]int64
-	absent, known, err := p.Absent(few[:0], f, mapping, off, int64(len(b)))
+	c, err := p.Resident(f, mapping, off, int64(len(b)))
 	switch {
 	case err != nil:
 		return 0, err
-	case !known:
+	case !c.Known():
 		return p.readDontCache(f, b, off)
-	case len(absent) == 0:
+	case c.All():
 		return f.ReadAt(b, off)
+	case c.Resident == 0: // without a list, which would be allocated
+		_ = Prefetch(f, off, int64(len(b))) // else the kernel reads ahead, and that stays
+		n, err := f.ReadAt(b, off)
+		forget(f, off/pageSize, c.Pages)
+		return n, err
+	}
+	absent, known, err := p.Absent(nil, f, mapping, off, int64(len(b)))
+	switch {
+	case err != nil:
+		return 0, err
+	case !known: // any more
+		return p.readDontCache(f, b, off)
 	}
 	for _, r := range absent {
-		// So that the kernel does not read ahead, which reading by itself makes it do.
 		_ = Prefetch(f, r[0], r[1]-r[0])
 	}
 	n, err := f.ReadAt(b, off)
