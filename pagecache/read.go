@@ -30,8 +30,8 @@ func NoReadAhead(f *os.File) { noReadAhead(f) }
 
 // ReadUncached reads like f.ReadAt, and leaves no page in memory that was not there before.
 // What was there stays. It takes one system call more than reading where all is in memory,
-// three more where nothing is (to 128 KiB), and allocates nothing in these cases. Pages that somebody else
-// begins to use meanwhile may go, which costs him a read.
+// three more where nothing is (to 128 KiB), and allocates nothing in these cases. Pages that
+// somebody else begins to use meanwhile may go, which costs him a read.
 //
 // Where it is not known what was there the kernel reads by RWF_DONTCACHE (Linux 6.14), or
 // everything stays; and what the kernel reads ahead stays, unless there is [NoReadAhead].
