@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/warmlog/warmlog"
 	"github.com/warmlog/warmlog/internal/layout"
@@ -105,32 +106,7 @@ func TestCase41KilledRecoveriesConverge(t *testing.T) {
 				must(t, os.RemoveAll(b.Paths.ConsumeQueue()))
 			}
 			p := plan{Dir: b.Dir(), Messages: -1, DieAt: 3 << 19}
-			kills, noted, total := 0, int64(0), int64(0)
-			for open := false; !open; {
-				if kills > 200 {
-					t.Fatalf("%d kills, and the recovery has come to %d", kills, noted)
-				}
-				j := journal{progress: func(_, of int64) { total = max(total, of) }}
-				c := j.start(t, p)
-				<-j.ended
-				j.kill(c)
-				if open = len(j.errors) == 0 && j.finished; open {
-					break
-				}
-				kills++
-				if len(j.errors) > 0 {
-					t.Fatal("the child: ", j.errors)
-				}
-				at := stateOf(t, p.Dir).Dispatched
-				if at <= noted {
-					t.Fatalf("the recovery was killed at %d, and had come to %d before", at, noted)
-				}
-				noted = at
-			}
-			t.Logf("%d kills, the last at %d", kills, noted)
-			if kills < 3 {
-				t.Error("hardly a recovery was killed")
-			}
+			total := convergence(t, p, func(s layout.State) int64 { return s.Dispatched })
 			if end := b.Pos(); total < end*9/10 {
 				t.Errorf("a total of %d bytes was told, of %d", total, end)
 			}
@@ -139,6 +115,80 @@ func TestCase41KilledRecoveriesConverge(t *testing.T) {
 			holds(t, store, b.all)
 			sound(t, store)
 			must(t, store.Close())
+		})
+	}
+}
+
+// convergence recovers a store by children that kill themselves, until one does not. Each has to
+// come farther than the one before. It returns the greatest total that Open has told.
+func convergence(t *testing.T, p plan, far func(layout.State) int64) (total int64) {
+	t.Helper()
+	kills, noted := 0, far(stateOf(t, p.Dir))
+	for {
+		if kills > 200 {
+			t.Fatalf("%d kills, and the recovery has come to %d", kills, noted)
+		}
+		j := journal{progress: func(_, of int64) { total = max(total, of) }}
+		c := j.start(t, p)
+		<-j.ended
+		j.kill(c)
+		if len(j.errors) > 0 {
+			t.Fatal("the child: ", j.errors)
+		}
+		if j.finished {
+			break
+		}
+		kills++
+		at := far(stateOf(t, p.Dir))
+		if at <= noted {
+			t.Fatalf("the recovery was killed at %d, and had come to %d before", at, noted)
+		}
+		noted = at
+	}
+	t.Logf("%d kills, the last at %d", kills, noted)
+	if kills < 3 {
+		t.Error("hardly a recovery was killed")
+	}
+	return total
+}
+
+// So does the recovery of a store that was Flushed, of which the end has to be written again:
+// where it is killed while it reads, and where it is killed while it writes.
+func TestCase41KilledRecoveriesOfAFlushedStoreConverge(t *testing.T) {
+	const segments, size = 100, 64 << 10
+	was := plan{Dir: t.TempDir(), Flushed: true, SegmentSize: size, Queues: 3}
+	var j journal
+	c := j.start(t, was)
+	for far := false; !far; time.Sleep(time.Millisecond) {
+		select {
+		case <-j.ended:
+			t.Fatal("the child has ended: ", j.errors, c.output.String())
+		default:
+		}
+		for _, a := range j.told(true) {
+			far = far || a.pos > segments*size
+		}
+	}
+	j.kill(c)
+	acks := j.told(true)
+	if st := stateOf(t, was.Dir); st.Durable > size {
+		t.Skip("there was a checkpoint meanwhile") // on a machine that is very slow
+	}
+	for _, row := range []struct {
+		phase string
+		dieAt int64
+		far   func(layout.State) int64
+	}{
+		{"reading", 3 << 19, func(s layout.State) int64 { return min(s.Durable, s.Dispatched) }},
+		// Sixteen segments at a time when a note is taken, and those above the last note in the end.
+		{"writing", 8 * size, func(s layout.State) int64 { return s.Durable }},
+	} {
+		t.Run(row.phase, func(t *testing.T) {
+			p := was
+			p.Dir = copied(t, was.Dir)
+			p.Messages, p.DieIn, p.DieAt = -1, row.phase, row.dieAt
+			convergence(t, p, row.far)
+			reopen(t, p, acks)
 		})
 	}
 }

@@ -28,13 +28,14 @@ type plan struct {
 	Dir         string
 	Flushed     bool // durability of the store
 	CRC         bool
-	SegmentSize int64 // 0: 64 KiB
-	Queues      int   // each has a producer; 0: 6
-	Messages    int   // of each producer; 0: until it is killed
-	Pause       int   // µs between appends
-	Body        int   // bytes of a body of zeros, of the first queue; 0: bodies that are known
-	CloseAfter  int   // ms; 0: when all messages are appended
-	DieAt       int64 // bytes that Open has read: it then sends itself SIGKILL
+	SegmentSize int64  // 0: 64 KiB
+	Queues      int    // each has a producer; 0: 6
+	Messages    int    // of each producer; 0: until it is killed
+	Pause       int    // µs between appends
+	Body        int    // bytes of a body of zeros, of the first queue; 0: bodies that are known
+	CloseAfter  int    // ms; 0: when all messages are appended
+	DieAt       int64  // bytes that Open has read: it then sends itself SIGKILL
+	DieIn       string // how the phase of Open begins to which DieAt belongs
 	// Job is what is done in place of appending: see jobs.
 	Job string
 	// Keep is Retention.MaxBytes.
@@ -108,7 +109,7 @@ func TestCrashChild(t *testing.T) {
 	o.Logger = slog.New(slog.NewTextHandler(lines(func(s string) { tell("E log %q", s) }), &slog.HandlerOptions{Level: slog.LevelError}))
 	if p.DieAt > 0 {
 		o.Progress = func(now warmlog.Progress) {
-			if tell("P %d %d", now.Done, now.Total); now.Done >= p.DieAt {
+			if tell("P %d %d", now.Done, now.Total); now.Done >= p.DieAt && strings.HasPrefix(now.Phase, p.DieIn) {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
 			}

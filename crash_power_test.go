@@ -87,29 +87,45 @@ func syncNewest(dir string) {
 
 // After a sync that failed the kernel holds pages for clean that are not on the disk. A store
 // that was written in Flushed mode and not closed writes the end of its log again: blocks
-// below the cached files are zeroed, and everything is there when the power is cut later.
+// below the cached files are zeroed, and everything is there when the power is cut later. So it
+// is where that recovery was killed, and went on from where it had come.
 func TestCrashTailIsWrittenAgain(t *testing.T) {
-	d := newDisk(t, 96)
-	p := plan{Dir: filepath.Join(d.dir, "store"), Flushed: true}
-	var j journal
-	c := j.start(t, p)
-	for len(j.told(true)) < 300 {
-		select {
-		case <-j.ended:
-			t.Fatal("the child has ended", j.errors)
-		case <-time.After(time.Millisecond):
-		}
+	for _, row := range []struct{ messages, kills int }{{300, 0}, {3000, 2}} {
+		t.Run(fmt.Sprint("kills ", row.kills), func(t *testing.T) {
+			d := newDisk(t, 96)
+			p := plan{Dir: filepath.Join(d.dir, "store"), Flushed: true}
+			var j journal
+			c := j.start(t, p)
+			for len(j.told(true)) < row.messages {
+				select {
+				case <-j.ended:
+					t.Fatal("the child has ended", j.errors)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			j.kill(c)
+			acks := j.told(true)
+			segments, err := filepath.Glob(filepath.Join(p.Dir, "commitlog", "*"))
+			must(t, err)
+			for _, path := range segments {
+				d.lose(t, path)
+			}
+			for n := range row.kills { // while it reads, and while it writes
+				killed := p
+				killed.Messages, killed.DieIn, killed.DieAt = -1, [...]string{"reading", "writing"}[n%2], [...]int64{5 << 18, 300_000}[n%2]
+				var j journal
+				c := j.start(t, killed)
+				<-j.ended
+				j.kill(c)
+				if j.finished || len(j.errors) > 0 {
+					t.Errorf("recovery %d was not killed: %v", n, j.errors)
+				}
+			}
+			reopen(t, p, acks)
+			p.Dir = filepath.Join(mounted(t, d.cut(t)), "store")
+			reopen(t, p, acks)
+		})
 	}
-	j.kill(c)
-	acks := j.told(true)
-	segments, err := filepath.Glob(filepath.Join(p.Dir, "commitlog", "*"))
-	must(t, err)
-	for _, path := range segments {
-		d.lose(t, path)
-	}
-	reopen(t, p, acks)
-	p.Dir = filepath.Join(mounted(t, d.cut(t)), "store")
-	reopen(t, p, acks)
 }
 
 // lose zeros the blocks of a file on the disk. Its pages in memory stay what they are.

@@ -50,9 +50,9 @@ func (s *Store) recoverEnd(ctx context.Context) error {
 	switch last := s.w.state.Last(); {
 	case !s.abort.Exists:
 	case s.w.known && last.Mode == layout.Flushed:
-		return s.rewriteTail(last.Durable, end)
+		return s.rewriteTail(ctx, last.Durable, end)
 	case s.w.stateLost: // nobody knows which mode it was, and from where on
-		return s.rewriteTail(s.scanned, end)
+		return s.rewriteTail(ctx, s.scanned, end)
 	}
 	if !changed {
 		return nil
@@ -205,14 +205,23 @@ func zero(f *os.File, at, n int64) error {
 // rewriteTail writes the log above the durable position again, into new files, and syncs
 // them. After a sync that failed the kernel may hold pages for clean that are not on disk, and
 // a file system may know extents as never written that were: neither another sync nor writing
-// the same place again would prove anything.
-func (s *Store) rewriteTail(from, end int64) error {
+// the same place again would prove anything. Each segment that is done raises the durable
+// position: the next start does not do it again where a watchdog kills this one.
+func (s *Store) rewriteTail(ctx context.Context, from, end int64) error {
+	begin := int64(-1)
 	for _, seg := range s.log.Segments() {
 		if planted.NoTailRewrite || seg.End() <= from || seg.Base >= end {
 			continue
 		}
+		if begin < 0 {
+			begin = seg.Base
+		}
 		n := min(seg.Size, end-seg.Base)
-		switch err := s.rewriteSegment(seg, n); {
+		err := s.rewriteSegment(seg, n, func(done int64) error {
+			s.report("writing the end of the log again", seg.Base+done-begin, end-begin)
+			return ctx.Err()
+		})
+		switch {
 		case err == nil:
 			s.log.Replaced(seg)
 		case errors.Is(err, syscall.ENOSPC) && onDisk(seg.Path(), n):
@@ -220,20 +229,44 @@ func (s *Store) rewriteTail(from, end int64) error {
 		default:
 			return err
 		}
+		if err := s.raiseDurable(seg.Base + n); err != nil {
+			return err
+		}
 	}
 	return layout.SyncDir(s.paths.CommitLog())
 }
 
-// rewriteSegment replaces a segment by a file with the same first n bytes and zeros behind.
-func (s *Store) rewriteSegment(seg *commitlog.Segment, n int64) error {
+// raiseDurable notes that the log is on disk up to a physical offset. What else the state says
+// stays as it is, and so does a state that was lost: the next checkpoint makes another.
+func (s *Store) raiseDurable(to int64) error {
+	st := s.w.state.Last()
+	if !s.w.known || to <= st.Durable {
+		return nil
+	}
+	st.Durable = to
+	return s.w.state.Write(st)
+}
+
+// rewriteSegment replaces a segment by a file with the same first n bytes and zeros behind. It
+// tells each piece, and goes on while that is no error.
+func (s *Store) rewriteSegment(seg *commitlog.Segment, n int64, told func(done int64) error) error {
 	from, err := os.Open(seg.Path())
 	if err != nil {
 		return err
 	}
 	defer from.Close()
 	return replaceFile(seg.Path(), s.paths.Temp(), func(to *os.File) error {
-		if _, err := io.Copy(to, io.NewSectionReader(from, 0, n)); err != nil {
-			return err
+		for at := int64(0); at < n; {
+			more, err := io.Copy(to, io.NewSectionReader(from, at, min(piece, n-at)))
+			if at += more; err == nil && more == 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			if err == nil {
+				err = told(at)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return to.Truncate(seg.Size)
 	})

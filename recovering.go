@@ -11,20 +11,37 @@ import (
 // takes a tenth of one.
 func (s *Store) noteEvery() int64 { return min(1<<30, 16*s.log.SegmentSize()) }
 
-// notes reports whether what is read may be noted: while a log is recovered that was Written,
-// or by a broker. One that was Flushed is short, as no run leaves more than checkpointBytes,
-// and has to be rewritten first.
+// notes reports whether what is read may be noted.
 func (t *tail) notes() bool {
 	w := t.w
-	return w != nil && t.abort.Exists && t.cutAt < 0 && !w.stateLost && !(w.known && w.state.Last().Mode == layout.Flushed)
+	return w != nil && t.abort.Exists && t.cutAt < 0 && !w.stateLost
+}
+
+// flushed reports whether the log was Flushed: it then is written again before it is durable,
+// by whole segments. That is little where checkpoints were taken, but much where the queues'
+// disk was full for long, or a broker went on with the log.
+func (t *tail) flushed() bool { return t.w.known && t.w.state.Last().Mode == layout.Flushed }
+
+// noteAt reports whether it is time for a note, before the record at pos is taken.
+func (t *tail) noteAt(pos int64) bool {
+	return pos-t.noted >= t.noteEvery() && (!t.flushed() || pos%t.log.SegmentSize() == 0)
 }
 
 // note brings to the disk what was read up to a record at pos, log, queues and index, and
 // lets the next start begin there.
 func (t *tail) note(pos int64) error {
+	at := pos
 	pos, err := t.dispatch.settle(pos)
 	if err != nil || pos <= t.noted {
 		return err
+	}
+	if t.flushed() {
+		if pos < at {
+			return nil // in the middle of a segment: the next note takes it
+		}
+		if err := t.rewriteTail(t.ctx, t.w.state.Last().Durable, pos); err != nil {
+			return err
+		}
 	}
 	if err := t.completeQueues(t.ctx); err != nil {
 		return err
@@ -53,5 +70,5 @@ func (t *tail) note(pos int64) error {
 		return err
 	}
 	t.noted = pos
-	return t.w.state.Write(layout.State{Durable: pos, Dispatched: pos, Mode: layout.Written, Keyless: keyless, Checkpoint: t.checkpoint.Digest()})
+	return t.w.state.Write(layout.State{Durable: pos, Dispatched: pos, Mode: t.w.state.Last().Mode, Keyless: keyless, Checkpoint: t.checkpoint.Digest()})
 }

@@ -44,7 +44,7 @@ func (t *tail) read() (int64, error) {
 	for {
 		for n := 0; scan.Next(); n++ {
 			v := scan.View()
-			if notes && scan.Pos()-t.noted >= t.noteEvery() {
+			if notes && t.noteAt(scan.Pos()) {
 				if err := pipe.drain(); err != nil {
 					return 0, err
 				}

@@ -149,7 +149,7 @@ func (s *Store) cutFiles(off int64) error {
 		}
 		f.Close()
 		if err == nil {
-			err = s.rewriteSegment(seg, off-seg.Base)
+			err = s.rewriteSegment(seg, off-seg.Base, func(int64) error { return nil })
 		}
 		if err != nil {
 			return err
