@@ -40,6 +40,8 @@ type plan struct {
 	Job string
 	// Keep is Retention.MaxBytes.
 	Keep int64
+	// User is who the child becomes before it opens the store; 0: it stays root.
+	User int
 	// Keys gives messages of some jobs keys, in index files of eight.
 	Keys bool
 }
@@ -114,6 +116,9 @@ func TestCrashChild(t *testing.T) {
 				select {}
 			}
 		}
+	}
+	if p.User != 0 {
+		must(t, syscall.Setuid(p.User))
 	}
 	s, err := warmlog.Open(p.Dir, o)
 	if err != nil {

@@ -2,13 +2,12 @@ package warmlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
+	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/keyindex"
 	"github.com/warmlog/warmlog/message"
 )
@@ -67,7 +66,7 @@ func (s *Store) completeIndex(ctx context.Context) error {
 	}
 	from := s.w.index.next
 	err := s.indexFrom(ctx, from, s.log.Max())
-	if errors.Is(err, syscall.ENOSPC) {
+	if layout.NoRoom(err) {
 		s.note("index: the keys of records from %d on wait for space: %v", from, err)
 		s.w.index.behind, err = from, nil
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/warmlog/warmlog/commitlog"
 	"github.com/warmlog/warmlog/internal/layout"
@@ -224,7 +223,7 @@ func (s *Store) rewriteTail(ctx context.Context, from, end int64) error {
 		switch {
 		case err == nil:
 			s.log.Replaced(seg)
-		case errors.Is(err, syscall.ENOSPC) && onDisk(seg.Path(), n):
+		case layout.NoRoom(err) && onDisk(seg.Path(), n):
 			s.note("%s: not written again, the disk is full and has all of it", seg.Path())
 		default:
 			return err

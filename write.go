@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/warmlog/warmlog/commitlog"
@@ -202,7 +201,7 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 			err = s.Checkpoint(ctx)
 		}
 		switch {
-		case errors.Is(err, syscall.ENOSPC):
+		case layout.NoRoom(err):
 			s.note("opened without a checkpoint: %v", err) // reads and deletions are what is needed now
 			err = nil
 		case err == nil && s.cutAt >= 0:

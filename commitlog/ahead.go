@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/warmlog/warmlog/internal/layout"
 	"github.com/warmlog/warmlog/internal/mapfile"
 	"github.com/warmlog/warmlog/internal/planted"
 )
@@ -184,7 +185,7 @@ func (h *ahead) lay(w *writing, mapped *mapfile.File, to int64) error {
 		return err
 	}
 	if _, err := w.file.WriteAt(zeros[:n], at); err != nil {
-		if isNoSpace(err) {
+		if layout.NoRoom(err) {
 			return fmt.Errorf("%w: %w", ErrNoSpace, err)
 		}
 		return err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 )
 
 // allocateByWriting reads and writes a range back, which gives it space where the system has
@@ -22,8 +21,4 @@ func allocateByWriting(f *os.File, off, n int64) error {
 		off, n = off+int64(len(piece)), n-int64(len(piece))
 	}
 	return nil
-}
-
-func isNoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -155,7 +155,7 @@ func (w *writing) reserve(n int64) error {
 	}
 	to := min(w.size, max(n, from+reserveStep))
 	if err := allocate(w.file, from, to-from); err != nil {
-		if !isNoSpace(err) {
+		if !layout.NoRoom(err) {
 			return fmt.Errorf("reserve %s to byte %d: %w", w.name(), to, err)
 		}
 		// Less than a step may still be there.

@@ -23,11 +23,17 @@ func SyncDir(dir string) error {
 	return f.Sync()
 }
 
+// NoRoom reports whether a write failed because the disk is full, or the quota of who writes is
+// used up: there is no difference to a store.
+func NoRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
 // CreateAbort marks a store as one that is being written, with this process's id, as
 // RocketMQ 5 does.
 func CreateAbort(path string) error {
 	err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o644)
-	if errors.Is(err, syscall.ENOSPC) {
+	if NoRoom(err) {
 		_, err = os.Stat(path) // an empty one says the same, as RocketMQ 4's does
 	}
 	if err != nil {
