@@ -12,10 +12,14 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/warmlog/warmlog"
+	"github.com/warmlog/warmlog/getmessage"
+	"github.com/warmlog/warmlog/internal/storetest"
 	"github.com/warmlog/warmlog/message"
 	"golang.org/x/sys/unix"
 )
@@ -29,9 +33,9 @@ const case55Variable = "WARMLOG_CASE55"
 type load struct {
 	Dir         string
 	MaxUnsynced int64
-	Messages    int // of 1 KiB
-	Rate        int // bytes a second; 0: as fast as it can
-	UntilBusy   bool
+	Messages    int   // of 1 KiB
+	Rate        int   // bytes a second; 0: as fast as it can
+	Old         int64 // messages of queue old/0, which are read meanwhile: half of them at the least
 }
 
 // figures are what the child tells when it has ended.
@@ -41,6 +45,7 @@ type figures struct {
 	Refused      int
 	MostBehind   int64 // bytes that waited for the disk
 	Again        bool  // a message was taken after one was refused
+	Read         int64 // old messages
 }
 
 // TestCase55Child is the child. It tells "busy" when it is refused first, and waits for a line.
@@ -54,10 +59,13 @@ func TestCase55Child(t *testing.T) {
 	s, err := warmlog.Open(l.Dir, warmlog.Options{SegmentSize: 64 << 20, MaxUnsynced: l.MaxUnsynced})
 	must(t, err)
 	var f figures
+	var got atomic.Int64
+	ended := readOld(t, s, l.Old, &got)
 	var before unix.Rusage
 	m := &message.Message{Topic: "busy", Body: make([]byte, 900)}
 	began := time.Now()
-	for n := 0; n < l.Messages && !f.Again; n++ {
+	for n := 0; (n < l.Messages || got.Load() < l.Old/2) && !f.Again; n++ {
+		f.Counted = n + 1 - l.Messages/4
 		if n == l.Messages/4 {
 			must(t, unix.Getrusage(unix.RUSAGE_THREAD, &before))
 		}
@@ -83,9 +91,36 @@ func TestCase55Child(t *testing.T) {
 	}
 	var after unix.Rusage
 	must(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
-	f.Minor, f.Major, f.Counted = after.Minflt-before.Minflt, after.Majflt-before.Majflt, l.Messages*3/4
+	f.Minor, f.Major = after.Minflt-before.Minflt, after.Majflt-before.Majflt
+	ended()
+	f.Read = got.Load()
 	must(t, s.Close())
 	must(t, json.NewEncoder(out).Encode(f))
+}
+
+// readOld reads the first n messages of a queue again and again, as a consumer that is far behind,
+// and counts them, until end is called. It has a thread of its own.
+func readOld(t *testing.T, s *warmlog.Store, n int64, got *atomic.Int64) (end func()) {
+	var stop atomic.Bool
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		var b getmessage.Batch
+		defer b.Release()
+		for off := int64(0); n > 0 && !stop.Load(); off = b.NextOffset % n {
+			if err := s.Get(context.Background(), &getmessage.Request{Topic: "old", Offset: off}, &b); err != nil || len(b.Records()) == 0 {
+				t.Errorf("old/0 at %d: %v, %v", off, b.Status, err)
+				got.Store(n)
+				return
+			}
+			for _, v := range b.Records() {
+				if err := storetest.Check(&v, "old", 0, v.QueueOffset()); err != nil {
+					t.Error(err)
+				}
+			}
+			got.Add(int64(len(b.Records())))
+		}
+	})
+	return func() { stop.Store(true); ended.Wait() }
 }
 
 // loaded is a child that appends in cgroups of its own.
@@ -149,11 +184,37 @@ func newGroup(t *testing.T, controller string) string {
 // At a steady rate in little memory the appending thread takes no major fault and hardly a minor
 // one, and little is dirty. WARMLOG_SCALE=1 makes it three minutes.
 func TestCase55SteadyAppendsDoNotFault(t *testing.T) {
+	steady(t, load{Dir: t.TempDir(), Messages: 60_000}, 512<<20)
+}
+
+// So it is beside a consumer that reads old messages, more than fit into memory, as fast as it
+// can: what it brings in does not push out what the appending thread needs.
+func TestCase55SteadyAppendsBesideAReaderOfOldData(t *testing.T) {
+	const body, memory = 100_000, 64 << 20
+	l := load{Dir: t.TempDir(), Messages: 20_000, Old: 3 * memory / 2 / body}
+	s := create(t, l.Dir, warmlog.Options{SegmentSize: 64 << 20})
+	for off := range l.Old {
+		_, err := s.Append(context.Background(), storetest.Message("old", 0, off, body))
+		must(t, err)
+	}
+	must(t, s.Close())
+	// The child is to have the memory for it on its own account.
+	paths, err := filepath.Glob(filepath.Join(l.Dir, "commitlog", "*"))
+	must(t, err)
+	for _, path := range paths {
+		evict(t, path)
+	}
+	steady(t, l, memory)
+}
+
+// steady appends at 20 MiB a second in a cgroup with so much memory, and checks what that costs.
+func steady(t *testing.T, l load, limit int64) {
+	t.Helper()
 	memory := newGroup(t, "memory")
-	if err := os.WriteFile(filepath.Join(memory, "memory.limit_in_bytes"), []byte("512M"), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(memory, "memory.limit_in_bytes"), []byte(strconv.FormatInt(limit, 10)), 0); err != nil {
 		t.Skip(err)
 	}
-	l := load{Dir: t.TempDir(), Messages: 60_000, Rate: 20 << 20}
+	l.Rate = 20 << 20
 	if os.Getenv("WARMLOG_SCALE") != "" {
 		l.Messages = 180 * 20 << 10
 	}
@@ -175,10 +236,10 @@ func TestCase55SteadyAppendsDoNotFault(t *testing.T) {
 	close(stop)
 	<-ended
 	per := float64(f.Minor) * 1000 / float64(f.Counted)
-	t.Logf("%d major and %d minor faults in %d appends: %.1f of 1,000; at most %d KiB dirty, %d KiB behind the disk", f.Major, f.Minor, f.Counted, per, dirty>>10, f.MostBehind>>10)
-	// There are 250 new pages in 1,000 appends. On a machine that is free it is 3 to 10 faults;
-	// where what touches pages gets no processor, the appending thread has to.
-	if f.Major > 0 || per > 125 {
+	t.Logf("%d major and %d minor faults in %d appends: %.1f of 1,000; at most %d KiB dirty, %d KiB behind the disk; %d old messages read", f.Major, f.Minor, f.Counted, per, dirty>>10, f.MostBehind>>10, f.Read)
+	// There are 250 new pages in 1,000 appends. On a machine that is free it is 3 to 12 faults;
+	// without the toucher, 17 to 20 where a file system brings large writes as large folios.
+	if f.Major > 0 || per > 60 {
 		t.Errorf("%d major faults, %.1f minor ones in 1,000 appends", f.Major, per)
 	}
 	if dirty > 64<<20 {
