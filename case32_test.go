@@ -3,6 +3,9 @@ package warmlog_test
 import (
 	"context"
 	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -268,8 +271,9 @@ func torn(t *testing.T, p *plan) []acknowledged {
 // roll, a checkpoint, another index file, expiry, the deletion of a topic and of a queue, a
 // truncation and role change, the cut of a damaged end over three segments. The next start needs no help; it finds the state
 // before the step or after it, all that was acknowledged, and nothing to complain of. So does
-// the one behind a start that was killed, too. Which call it is is left to chance;
-// WARMLOG_CRASH_ROUNDS=1000 takes each.
+// the one behind a start that was killed, too: after a few calls, each in a copy of what the
+// first kill left. Which calls these are is left to chance; WARMLOG_CRASH_ROUNDS=1000 takes each
+// call for the first kill, and one for the second.
 func TestCase32KilledAfterEachCall(t *testing.T) {
 	each(t, killedSteps, func(t *testing.T, step killedStep) {
 		rng := chance(t)
@@ -300,21 +304,22 @@ func TestCase32KilledAfterEachCall(t *testing.T) {
 					t.Errorf("the child: %s", err)
 				}
 				acks := j.told(false)
-				twice := p
-				twice.Dir, twice.Job = filepath.Join(t.TempDir(), "store"), "open"
-				must(t, os.CopyFS(twice.Dir, os.DirFS(p.Dir)))
-				second := 1 + rng.IntN(30)
-				again := j.killAfter(t, twice, second)
-				for _, one := range []plan{p, twice} {
+				ends := map[string]plan{"": p}
+				for second := range secondKills(t, rng, p, map[bool]int{false: 4, true: 1}[all]) {
+					twice := p.elsewhere(t)
+					again := j.killAfter(t, twice, second)
+					ends[fmt.Sprintf(", then after %d of %d", again, second)] = twice
+				}
+				for how, one := range ends {
 					one.Keep = 0 // else more expires while it is looked at
 					reopen(t, one, acks, func(s *warmlog.Store) {
 						if step.check != nil {
 							step.check(t, &p, s)
 						}
 					})
-				}
-				if t.Failed() {
-					t.Fatalf("flushed %v, killed after call %d, then after %d of %d", flushed, n, again, second)
+					if t.Failed() {
+						t.Fatalf("flushed %v, killed after call %d%s", flushed, n, how)
+					}
 				}
 				if made < n {
 					t.Logf("flushed %v: %d calls in all", flushed, made)
@@ -325,4 +330,33 @@ func TestCase32KilledAfterEachCall(t *testing.T) {
 			}
 		}
 	})
+}
+
+// elsewhere is a plan to open a copy of the plan's store, and nothing more.
+func (p plan) elsewhere(t *testing.T) plan {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	must(t, os.CopyFS(dir, os.DirFS(p.Dir)))
+	p.Dir, p.Job = dir, "open"
+	return p
+}
+
+// secondKills yields so many calls of the start that follows a kill: a part each of all that it
+// makes, which are counted in a copy, has one. Of fewer calls it yields each.
+func secondKills(t *testing.T, rng *rand.Rand, p plan, parts int) iter.Seq[int] {
+	t.Helper()
+	var j journal
+	calls := j.killAfter(t, p.elsewhere(t), math.MaxInt)
+	if calls == 0 || len(j.errors) > 0 || !j.finished {
+		t.Fatalf("the start behind a kill: %d calls, %v", calls, j.errors)
+	}
+	parts = min(parts, calls)
+	return func(yield func(int) bool) {
+		for i := range parts {
+			low, high := calls*i/parts, calls*(i+1)/parts
+			if !yield(low + 1 + rng.IntN(high-low)) {
+				return
+			}
+		}
+	}
 }
