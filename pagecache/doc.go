@@ -34,7 +34,8 @@
 //
 // For memory it reads /proc/self/cgroup, /proc/self/mountinfo, /proc/meminfo and files of the
 // cgroup file systems, and calls sysinfo(2); on darwin it calls sysctl(3). NewProber makes and
-// removes a file in the directory that it is given, or evicts at most 16 pages of a file. What
+// removes a file in the directory that it is given, or evicts at most 16 pages of a file
+// ([ProberOptions].Unnamed: neither). What
 // it is given open it keeps open; it never touches a page of a mapping. It keeps no file open
 // and starts no goroutine: whoever owns a Threshold calls [Threshold.Refresh] at an interval,
 // see [RefreshInterval].

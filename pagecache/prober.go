@@ -27,6 +27,10 @@ type ProberOptions struct {
 	// a third of it are evicted and, if they were there, read back. So it should not be the
 	// file at the end of the log.
 	File string
+	// Unnamed makes the file in Dir without a name, so that Dir is not changed, and never tries
+	// the methods on File, of which only the right to ask is looked at: for who must not touch
+	// the store. Where the file system has no files without a name nothing is believed.
+	Unnamed bool
 	// Methods are those that may be used; 0 means all.
 	Methods Method
 }

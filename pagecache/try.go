@@ -24,6 +24,9 @@ func try(o ProberOptions) []Finding {
 		o.Methods = Cachestat | Mincore
 	}
 	list, err := tryDir(o)
+	if err != nil && o.Unnamed {
+		return nothing(o.Methods, err)
+	}
 	if err != nil {
 		if fromFile, errFile := tryFile(o); errFile == nil {
 			return fromFile
@@ -76,14 +79,11 @@ func tryDir(o ProberOptions) ([]Finding, error) {
 	if o.Dir == "" {
 		return nil, errNothingToTry
 	}
-	f, err := os.CreateTemp(o.Dir, "residency-*.tmp")
+	f, err := newTried(o)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil { // now, so that a crash leaves nothing behind
-		return nil, err
-	}
 	// Not zeros, for which some file systems keep no pages.
 	if _, err := f.Write(bytes.Repeat([]byte("warmlog\n"), tryPages*int(pageSize)/8)); err != nil {
 		return nil, err
@@ -92,6 +92,22 @@ func tryDir(o ProberOptions) ([]Finding, error) {
 		return nil, err
 	}
 	return newTrial(f, 0, tryPages).run(o.Methods), nil
+}
+
+// newTried makes the file that the methods are tried on, which nobody finds by a name.
+func newTried(o ProberOptions) (*os.File, error) {
+	if o.Unnamed {
+		return unnamed(o.Dir)
+	}
+	f, err := os.CreateTemp(o.Dir, "residency-*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil { // now, so that a crash leaves nothing behind
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // tryFile tries the methods on a file of the store.

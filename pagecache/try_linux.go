@@ -1,6 +1,7 @@
 package pagecache
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -17,6 +18,18 @@ func seenAbsent(f *os.File, page int64) bool {
 	_, err := unix.Preadv2(int(f.Fd()), [][]byte{make([]byte, 1)}, page*pageSize, unix.RWF_NOWAIT)
 	runtime.KeepAlive(f)
 	return err == unix.EAGAIN
+}
+
+// unnamed makes a file in a directory that never has a name there.
+func unnamed(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, unix.O_TMPFILE|os.O_RDWR, 0o600)
+	switch {
+	case errors.Is(err, unix.EISDIR): // so says a kernel that does not know of it
+		return nil, fmt.Errorf("make a file without a name in %s: %w", dir, unix.EOPNOTSUPP)
+	case err != nil:
+		return nil, fmt.Errorf("make a file without a name to try it on: %w", err)
+	}
+	return f, nil
 }
 
 // mayAsk says, by the methods' contracts, whether this process is told the truth about a file.

@@ -43,6 +43,28 @@ func TestProberOfDir(t *testing.T) {
 	}
 }
 
+// Without a name, the directory is not even touched, nor is the file.
+func TestProberUnnamed(t *testing.T) {
+	f := newFile(t, t.TempDir(), 120) // which skips the test where nothing can be evicted
+	dir := filepath.Dir(f.Name())
+	if probe, err := unnamed(dir); errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("no files without a name here: ", err)
+	} else if err == nil {
+		probe.Close()
+	}
+	before, err := os.Stat(dir)
+	must(t, err)
+	open := descriptors(t)
+	finds(t, NewProber(ProberOptions{Dir: dir, File: f.Name(), Unnamed: true}), Finding{Cachestat, true, nil}, Finding{Mincore, true, nil})
+	missing := filepath.Join(dir, "missing")
+	finds(t, NewProber(ProberOptions{Dir: missing, File: f.Name(), Unnamed: true}), Finding{Cachestat, false, os.ErrNotExist}, Finding{Mincore, false, os.ErrNotExist})
+	after, err := os.Stat(dir)
+	must(t, err)
+	if n := in(truth(t, f)); n != 0 || descriptors(t) != open || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("%d pages of the file are in memory, %d descriptors, were %d; the directory is of %v, was of %v", n, descriptors(t), open, after.ModTime(), before.ModTime())
+	}
+}
+
 // Trying the methods on a file of the store leaves it as it was.
 func TestProberOfFile(t *testing.T) {
 	f := newFile(t, t.TempDir(), 120)

@@ -2,7 +2,12 @@
 
 package pagecache
 
-import "os"
+import (
+	"errors"
+	"os"
+)
+
+func unnamed(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func seenAbsent(*os.File, int64) bool { return false }
 

@@ -21,3 +21,30 @@ func DataFrom(f *os.File, off int64) int64 {
 	}
 	return at
 }
+
+// mostStretches is how many stretches of a file are looked at one after another.
+const mostStretches = 4096
+
+// DataEnd returns the byte behind the last one of a file of size bytes that was ever written, as
+// far as the file system says; size where it does not, or the file is in very many stretches. It
+// reads nothing of the file, and moves its own offset.
+func DataEnd(f *os.File, size int64) int64 {
+	fd, end := int(f.Fd()), int64(0)
+	for range mostStretches {
+		from, err := unix.Seek(fd, end, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return min(end, size)
+		}
+		if err != nil {
+			return size
+		}
+		to, err := unix.Seek(fd, from, unix.SEEK_HOLE)
+		if err != nil || to <= end {
+			return size
+		}
+		if end = to; end >= size {
+			break
+		}
+	}
+	return size
+}
