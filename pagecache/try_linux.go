@@ -25,9 +25,9 @@ func unnamed(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, unix.O_TMPFILE|os.O_RDWR, 0o600)
 	switch {
 	case errors.Is(err, unix.EISDIR): // so says a kernel that does not know of it
-		return nil, fmt.Errorf("make a file without a name in %s: %w", dir, unix.EOPNOTSUPP)
+		return nil, fmt.Errorf("no file to try it on in %s: %w", dir, unix.EOPNOTSUPP)
 	case err != nil:
-		return nil, fmt.Errorf("make a file without a name to try it on: %w", err)
+		return nil, fmt.Errorf("no file to try it on: %w", err)
 	}
 	return f, nil
 }

@@ -21,10 +21,18 @@ type bar struct {
 
 func newBar(out io.Writer) *bar {
 	b := &bar{began: time.Now()}
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if terminal(out) != nil {
 		b.out = out
 	}
 	return b
+}
+
+// terminal returns out if somebody may sit there and look, else nil.
+func terminal(out io.Writer) *os.File {
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
 }
 
 // update takes a step. It is called from one goroutine.

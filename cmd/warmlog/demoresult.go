@@ -172,7 +172,7 @@ func size(n int64) string {
 		name  string
 	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
 		if n >= unit.bytes {
-			return strconv.FormatFloat(float64(n*10/unit.bytes)/10, 'f', -1, 64) + " " + unit.name
+			return strconv.FormatFloat(float64(n/unit.bytes)+float64(n%unit.bytes*10/unit.bytes)/10, 'f', -1, 64) + " " + unit.name
 		}
 	}
 	return count(n) + " bytes"

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		errOut = &oneByOne{w: errOut}
 	}
 	w := bufio.NewWriterSize(out, 1<<16)
-	app := &app{in: in, out: w, err: errOut}
+	app := &app{in: in, out: w, err: errOut, screen: terminal(out)}
 	cmd := app.command()
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
@@ -96,6 +96,7 @@ type app struct {
 	in      io.Reader
 	out     *bufio.Writer
 	err     io.Writer
+	screen  *os.File // out, where it is a terminal
 	json    bool
 	started bool // a command has begun: errors are its own
 }
@@ -111,7 +112,7 @@ and repair write to a store; demo writes to one of its own.`,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print everything as JSON, one object a line")
-	root.AddCommand(a.cat(), a.get(), a.find(), a.inspect(), a.verify(), a.append(), a.repair(), a.demo())
+	root.AddCommand(a.cat(), a.get(), a.find(), a.inspect(), a.verify(), a.residency(), a.append(), a.repair(), a.demo())
 	return root
 }
 
