@@ -284,6 +284,10 @@ func TestExitCodes(t *testing.T) {
 		"find STORE --topic t --key k --time 1":          exitMisuse,
 		"find STORE --topic t --time 1 --from 1":         exitMisuse,
 		"find STORE --topic t --key k --max 0":           exitMisuse,
+		"residency":                                      exitMisuse,
+		"residency STORE":                                exitGood,
+		"residency STORE/nothing":                        exitFailed,
+		"residency STORE/checkpoint":                     exitFailed,
 		"append":                                         exitMisuse,
 		"append NEW":                                     exitMisuse,
 		"append NEW --topic t --nonsense":                exitMisuse,
@@ -312,7 +316,7 @@ func TestExitCodes(t *testing.T) {
 		t.Errorf("a command that was misused made a store: %v", err)
 	}
 	for name, example := range map[string]string{"cat": " /data/store", "get": " /data/store", "find": " /data/store", "inspect": " /data/store",
-		"verify": " /data/store", "append": " /data/store", "demo": " --messages"} {
+		"residency": " /data/store", "verify": " /data/store", "append": " /data/store", "demo": " --messages"} {
 		if out := good(t, name, "--help"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "warmlog "+name+example) {
 			t.Errorf("no example in the help of %s", name)
 		}
