@@ -41,6 +41,11 @@
 //
 //	woken, err := store.Wait(ctx, &getmessage.Request{Topic: "orders", Offset: batch.NextOffset})
 //
+// # Memory
+//
+// [Residency] says which parts of a store's files are in memory, and what pulls would be told by
+// RocketMQ's rule and by that. It opens no store and warms nothing.
+//
 // # Floors
 //
 // The root wires what lies below it and owns the order in which a store comes up:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ a file could not be looked at.`,
 		Args: dirArg,
 		RunE: a.begin(func(cmd *cobra.Command, args []string) error { return a.runResidency(cmd.Context(), args[0], v) }),
 	}
-	cmd.Flags().BoolVar(&v.watch, "watch", false, "look again every second until interrupted; a terminal is redrawn")
+	cmd.Flags().BoolVar(&v.watch, "watch", false, "look again every second until interrupted; a terminal is redrawn, newest segment first")
 	cmd.Flags().BoolVar(&v.runs, "map", false, "list the parts that are in memory")
 	return cmd
 }
@@ -136,7 +137,8 @@ func (a *app) showResidency(r *warmlog.ResidencyReport, v residencyView, told ma
 	return nil
 }
 
-// redraw paints a report over the one before, as much of it as the terminal has lines for.
+// redraw paints a report over the one before, as much of it as the terminal has lines for; so
+// the newest segment comes first.
 func (a *app) redraw(r *warmlog.ResidencyReport, v residencyView) {
 	width, height, err := term.GetSize(int(a.screen.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -147,7 +149,10 @@ func (a *app) redraw(r *warmlog.ResidencyReport, v residencyView) {
 	for _, note := range r.Notes {
 		printf(&sb, "note: %s\n", note)
 	}
-	printResidency(&sb, r, v.runs, stripFor(width))
+	shown := *r
+	shown.Segments = slices.Clone(r.Segments)
+	slices.Reverse(shown.Segments)
+	printResidency(&sb, &shown, v.runs, stripFor(width))
 	paint(a.out, sb.String(), width, height)
 }
 

@@ -38,12 +38,12 @@ func printResidency(out io.Writer, r *warmlog.ResidencyReport, runs bool, width 
 	for _, s := range r.Segments {
 		files = append(files, s.FileResidency)
 	}
-	printf(out, "log          %s of %s; physical offsets %d to %d\n", total(files), plural(len(r.Segments), "segment", "segments"), r.Begin, r.End)
+	printf(out, "log          %s in %s; physical offsets %d to %d\n", total(files), plural(len(r.Segments), "segment", "segments"), r.Begin, r.End)
 	files = nil
 	for _, q := range r.Queues {
 		files = append(files, q.FileResidency)
 	}
-	printf(out, "queues       %s of %s\n", total(files), plural(len(r.Queues), "file", "files"))
+	printf(out, "queues       %s in %s\n", total(files), plural(len(r.Queues), "file", "files"))
 	printTail(out, r)
 	printPulls(out, r)
 	if len(r.Segments) > 0 {
@@ -84,7 +84,7 @@ func total(files []warmlog.FileResidency) string {
 	case known == 0 && all > 0:
 		return "unknown what is in memory of " + size(all)
 	case known < all:
-		return fmt.Sprintf("%s in memory of %s, and unknown of %s,", size(resident), size(known), size(all-known))
+		return fmt.Sprintf("%s in memory of %s, and unknown of %s", size(resident), size(known), size(all-known))
 	default:
 		return fmt.Sprintf("%s in memory of %s", size(resident), size(all))
 	}
