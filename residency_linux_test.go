@@ -50,7 +50,8 @@ func someStore(t *testing.T) *storetest.Store {
 	return s
 }
 
-// onlyWarm makes exactly these pages of a file, from and to, those that are in memory.
+// onlyWarm makes exactly these pages of a file, from and to, those that are in memory, and keeps
+// them there.
 func onlyWarm(t *testing.T, path string, p *pagecache.Prober, runs ...[2]int64) {
 	t.Helper()
 	page := int64(os.Getpagesize())
@@ -79,6 +80,20 @@ func onlyWarm(t *testing.T, path string, p *pagecache.Prober, runs ...[2]int64) 
 			_, err := f.ReadAt(make([]byte, 1), at*page)
 			must(t, err)
 		}
+		keep(t, f, r[0]*page, (r[1]-r[0])*page)
+	}
+}
+
+// keep locks a part of a file in memory until the test ends: on a machine with little of it the
+// kernel takes pages from under the test.
+func keep(t *testing.T, f *os.File, off, n int64) {
+	t.Helper()
+	b, err := unix.Mmap(int(f.Fd()), off, int(n), unix.PROT_READ, unix.MAP_SHARED)
+	must(t, err)
+	t.Cleanup(func() { must(t, unix.Munmap(b)) })
+	must(t, unix.Madvise(b, unix.MADV_RANDOM)) // nothing beside them, should they be gone already
+	if err := unix.Mlock(b); err != nil {
+		t.Skip("pages cannot be locked here: ", err)
 	}
 }
 
@@ -251,6 +266,10 @@ func TestResidencyOfAStoreInUse(t *testing.T) {
 		must(t, err)
 		end = r.PhysicalOffset + int64(r.Size)
 	}
+	f, err := os.Open(filepath.Join(dir, "commitlog", "00000000000000000000"))
+	must(t, err)
+	defer f.Close()
+	keep(t, f, 0, end)
 	r := residency(t, dir, warmlog.ResidencyOptions{})
 	if !r.Segments[0].Known {
 		t.Skip(r.Segments[0].Why)
