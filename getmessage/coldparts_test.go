@@ -101,6 +101,14 @@ func TestBuffersBound(t *testing.T) {
 		t.Errorf("%d of the last size kept", n)
 	}
 	lend(p, 1, 2<<20) // larger than what may be kept
+	// Of two that are not in use the one that was asked for longer ago goes.
+	p = newBuffers(keep)
+	lend(p, 1, 512<<10)
+	lend(p, 1, 256<<10)
+	lend(p, 4, 128<<10)
+	if large, small := len(p.free[7]), len(p.free[6]); large != 0 || small != 1 {
+		t.Errorf("%d of the oldest kept, %d of the next", large, small)
+	}
 	if p = newBuffers(-1); p.get(1) == nil {
 		t.Error("nothing lent")
 	}
@@ -196,6 +204,23 @@ func TestWindowsReaders(t *testing.T) {
 	}
 	if forgotten != few {
 		t.Errorf("%d readers forgotten", forgotten)
+	}
+}
+
+// Each of group, topic and queue makes another reader.
+func TestWindowsNames(t *testing.T) {
+	w := newWindows(0)
+	w.next("g", "t", 1, 0, 64<<10)
+	for _, other := range []struct {
+		group, topic string
+		id           int32
+	}{{"h", "t", 1}, {"g", "u", 1}, {"g", "t", 2}, {"t", "g", 1}} {
+		if got := w.next(other.group, other.topic, other.id, 64<<10, 64<<10); got != 64<<10 {
+			t.Errorf("%v goes on where another ended: %d", other, got)
+		}
+	}
+	if got := w.next("g", "t", 1, 64<<10, 64<<10); got != 128<<10 {
+		t.Errorf("%d", got)
 	}
 }
 

@@ -65,11 +65,26 @@
 // goroutine that calls, outside the lock; it ends when nobody is left. One timer is set for the
 // earliest deadline of all.
 //
+// # Cold reads
+//
+// What is not in memory is read by system call, and that in turns: [Lanes] lets as many run as
+// leave a processor free, has the kernel prefetch for the first that wait, and shares between
+// consumer groups by what their reads cost the device. Within a group the order is that of
+// coming. A lane is a right: the pull's own goroutine reads.
+//
+//	Do ─▶ lane free, nobody waits, rates allow ─────────────────────▶ read
+//	   ─▶ waits ─▶ among the first 16: paid for, prefetch ─▶ lane ──▶ read, then the next
+//	         └ no room: ErrColdBusy; or the context ended
+//
+// Buffers are lent by a list with a bound (buffers.go), one reference per batch. How much a
+// reader that goes on where it ended takes at once grows from read to read (window.go).
+//
 // # Concurrency
 //
 // A [Reader] may be used by any number of goroutines. A Batch belongs to one at a time. All
 // methods of Waiters may be called concurrently, from a waiter's function too, but for Close.
 //
 // Locks: shard.mu and clock.mu, each held with no other. A filter's MatchEntry is called with
-// shard.mu held; functions of waiters, and all methods of a Queue, without any.
+// shard.mu held; functions of waiters, and all methods of a Queue, without any. Lanes.mu,
+// buffers.mu and windows.mu likewise, each with no other; reads and prefetches run without any.
 package getmessage

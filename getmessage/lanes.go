@@ -176,7 +176,6 @@ func (l *Lanes) turn(newest *laneJob, now time.Duration) {
 	}
 	if newest != nil && newest.state == laneWaits {
 		if j := l.surplus(newest, l.options.Waiting, l.options.GroupWaiting); j != nil {
-			l.stats.Refused++
 			l.take(j, laneRefused, now)
 		}
 	}
@@ -239,6 +238,9 @@ func (l *Lanes) look(j *laneJob) (state laneState, ask bool) {
 	if j.state != laneWaits {
 		state = j.state
 		l.recycle(j)
+		if state == laneRefused {
+			l.stats.Refused++
+		}
 		return state, false
 	}
 	ask = j.asked && !j.called
@@ -254,11 +256,10 @@ func (l *Lanes) giveUp(j *laneJob) {
 	switch j.state {
 	case laneGranted:
 		l.running--
-		l.stats.GivenUp++
 	case laneWaits:
 		l.take(j, laneGivenUp, now)
-		l.stats.GivenUp++
 	}
+	l.stats.GivenUp++
 	l.recycle(j)
 	l.turn(nil, now)
 }

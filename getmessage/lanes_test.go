@@ -122,19 +122,27 @@ func TestLanesShareByBytes(t *testing.T) {
 	})
 }
 
-// A group is not new each time that it comes back: what it had counts while others wait.
+// A group is not new each time that it comes back: what it had counts while others wait, whether
+// it had to wait for it or not.
 func TestLanesRememberWhoWasServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newReads(t, getmessage.LaneOptions{Lanes: 1})
-		r.add(t.Context(), "a", "a0", 8<<20)
-		r.backlog("b", 20, 64<<10)
-		time.Sleep(1500 * time.Millisecond)
-		r.add(t.Context(), "a", "a1", 8<<20)
-		r.group.Wait()
-		if at := slices.Index(r.began, "a1"); at != 21 {
-			t.Errorf("a1 was read number %d", at)
-		}
-	})
+	for _, waits := range []bool{false, true} {
+		t.Run(fmt.Sprint("waits=", waits), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newReads(t, getmessage.LaneOptions{Lanes: 1})
+				if waits {
+					r.add(t.Context(), "b", "b", 64<<10)
+				}
+				r.add(t.Context(), "a", "a0", 8<<20)
+				r.backlog("b", 20, 64<<10)
+				time.Sleep(2500 * time.Millisecond)
+				r.add(t.Context(), "a", "a1", 8<<20)
+				r.group.Wait()
+				if last := r.began[len(r.began)-1]; last != "a1" {
+					t.Errorf("order %v", r.began)
+				}
+			})
+		})
+	}
 }
 
 // Debts are forgotten when nobody is there to be paid.
@@ -190,6 +198,37 @@ func TestLanesPrefetchIsFair(t *testing.T) {
 		r.group.Wait()
 		r.want("order", &r.began, "a0", "b0", "a1", "b1", "a2", "b2", "a3")
 		r.want("prefetches", &r.ahead, "a1", "b1", "a2", "b2", "a3")
+	})
+}
+
+// Several at once are shared between the groups, and who has had prefetches has not for ever had
+// more than others.
+func TestLanesPrefetchSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReads(t, getmessage.LaneOptions{Lanes: 1, Ahead: 4, RateAll: 1})
+		r.add(t.Context(), "c", "c", 1000)
+		time.Sleep(2 * time.Second) // its lane is free again, the rate forbids everything
+		r.backlog("a", 4, 64<<10)
+		r.backlog("b", 4, 64<<10)
+		r.want("none", &r.ahead)
+		r.lanes.SetRate(0, 0)
+		synctest.Wait()
+		at := r.seen(&r.ahead)
+		slices.Sort(at) // they are called by goroutines of their own
+		if want := []string{"a1", "a2", "b0", "b1"}; !slices.Equal(at, want) {
+			t.Errorf("%v, want %v", at, want)
+		}
+		r.group.Wait()
+		r.want("order", &r.began, "c", "a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newReads(t, getmessage.LaneOptions{Lanes: 1, Ahead: 1})
+		r.backlog("a", 6, 64<<10)
+		time.Sleep(3500 * time.Millisecond)
+		r.backlog("d", 4, 64<<10)
+		r.group.Wait()
+		r.want("order", &r.began, "a0", "a1", "a2", "a3", "d0", "a4", "d1", "a5", "d2", "d3")
+		r.want("prefetches", &r.ahead, "a1", "a2", "a3", "a4", "d1", "a5", "d2", "d3")
 	})
 }
 

@@ -114,20 +114,14 @@ func (l *Lanes) pay(g *laneGroup, bytes int64, now time.Duration) {
 // one begin already waits for a lane, whose return calls turn.
 func (l *Lanes) arm(now time.Duration) {
 	at := time.Duration(never)
-	if l.limited() && (l.running < l.options.Lanes || l.asked < l.options.Ahead) {
+	switch {
+	case l.waiting == l.asked || l.running == l.options.Lanes && l.asked >= l.options.Ahead || !l.limited():
+	case !l.all.open(now):
+		at = l.all.free // and then look at the groups
+	default:
 		for _, g := range l.active {
-			if g.unasked == nil {
-				continue
-			}
-			free := now
-			if l.all.rate > 0 {
-				free = max(free, l.all.free)
-			}
-			if b := l.bucket(g, now); b.rate > 0 {
-				free = max(free, b.free)
-			}
-			if free > now {
-				at = min(at, free)
+			if b := l.bucket(g, now); g.unasked != nil && !b.open(now) {
+				at = min(at, b.free)
 			}
 		}
 	}

@@ -36,16 +36,14 @@ type laneQueue struct {
 
 // laneGroup is what is known of a consumer group.
 type laneGroup struct {
-	name        string
 	tag         int64
 	first, last *laneJob
 	unasked     *laneJob // first of the jobs whose prefetch was not asked for: they come last
 	askedCost   int64    // of the jobs before it
+	bucket      bucket
+	own         int64 // rate: 0 that of each group, negative none
 	waiting     int
 	at          int // in active
-
-	bucket bucket
-	own    int64 // rate: 0 that of each group, negative none
 }
 
 type laneState uint8
@@ -125,8 +123,8 @@ func (l *Lanes) group(name string) *laneGroup {
 		}
 		l.sweepAt = 2 * len(l.groups)
 	}
-	g = &laneGroup{name: strings.Clone(name)}
-	l.groups[g.name] = g
+	g = &laneGroup{}
+	l.groups[strings.Clone(name)] = g
 	return g
 }
 
@@ -199,20 +197,25 @@ func (l *Lanes) next(now time.Duration, ahead bool) *laneGroup {
 	var best *laneGroup
 	var least int64
 	var seq uint64
+	rates, open := l.limited(), l.all.open(now)
+	if !open && (ahead || l.asked == 0) {
+		return nil
+	}
 	for _, g := range l.active {
 		j, tag := g.first, max(l.virtual, g.tag)
 		if ahead {
-			if j = g.unasked; j == nil || !j.ahead {
-				continue
-			}
+			j = g.unasked
 			tag += g.askedCost
 		}
-		if !j.asked && !l.open(g, now) {
+		// What was asked for is paid for. The job itself is looked at last: most groups fail
+		// before, where there are many.
+		if j == nil || best != nil && tag > least || j == g.unasked && (!open || rates && !l.bucket(g, now).open(now)) {
 			continue
 		}
-		if best == nil || tag < least || tag == least && j.seq < seq {
-			best, least, seq = g, tag, j.seq
+		if ahead && !j.ahead || best != nil && tag == least && j.seq > seq {
+			continue
 		}
+		best, least, seq = g, tag, j.seq
 	}
 	return best
 }

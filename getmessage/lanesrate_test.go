@@ -3,6 +3,7 @@ package getmessage_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -224,5 +225,52 @@ func TestLanesRatePrefetch(t *testing.T) {
 			t.Error("both prefetches before the rate allowed them")
 		}
 		r.group.Wait()
+	})
+}
+
+// A rate that was not used for long lets through a tenth of a second's bytes more, not all that
+// it could have.
+func TestLanesRateBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := getmessage.NewLanes(getmessage.LaneOptions{Lanes: 1, RateAll: 100})
+		time.Sleep(time.Hour)
+		start := time.Now()
+		for _, want := range []time.Duration{0, 900 * time.Millisecond, 1900 * time.Millisecond} {
+			_ = l.Do(t.Context(), "a", 100, nil, func() error {
+				if d := time.Since(start); (d - want).Abs() > time.Millisecond {
+					t.Errorf("began after %v, want %v", d, want)
+				}
+				return nil
+			})
+		}
+	})
+}
+
+// What was prefetched is paid for, and not paid again when it is read.
+func TestLanesRatePaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReads(t, getmessage.LaneOptions{Lanes: 1, RateAll: 1 << 20})
+		start := time.Now()
+		r.backlog("a", 5, 900<<10) // 0.9 s of the rate, and 1 s of a lane
+		r.group.Wait()
+		r.want("prefetches", &r.ahead, "a1", "a2", "a3", "a4")
+		if d := time.Since(start); d != 5*time.Second {
+			t.Errorf("%v", d)
+		}
+	})
+}
+
+// A group in debt is not forgotten, however many others there are.
+func TestLanesRateKeepsDebts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := getmessage.NewLanes(getmessage.LaneOptions{RateEach: 1})
+		for i := range 1000 {
+			_ = l.Do(t.Context(), fmt.Sprint(i), 100, nil, func() error { return nil })
+		}
+		start := time.Now()
+		_ = l.Do(t.Context(), "0", 100, nil, func() error { return nil })
+		if d := time.Since(start); d < 99*time.Second {
+			t.Errorf("a debt of 100 s is forgotten after %v", d)
+		}
 	})
 }
