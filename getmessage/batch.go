@@ -21,6 +21,8 @@ type Batch struct {
 	records []message.View
 	refs    []Ref // one of each segment that records lie in
 	pin     Ref   // of the queue entries that Get is reading
+	sending sending
+	ended   bool // released since the last Get
 }
 
 // Records returns the messages: views of the log's own memory, valid until Release or the
@@ -36,6 +38,7 @@ func (b *Batch) Release() {
 	}
 	b.refs = b.refs[:0]
 	b.records = b.records[:0]
+	b.ended = true
 }
 
 func (b *Batch) unpin() {
@@ -48,6 +51,7 @@ func (b *Batch) unpin() {
 // reset makes the batch ready for another pull. Get sets the other fields.
 func (b *Batch) reset() {
 	b.Release()
+	b.ended = false
 	b.MinOffset, b.MaxOffset, b.Bytes, b.Lost = 0, 0, 0, 0
 	b.Damaged = b.Damaged[:0]
 }
