@@ -21,16 +21,23 @@ type Batch struct {
 	records []message.View
 	refs    []Ref // one of each segment that records lie in
 	pin     Ref   // of the queue entries that Get is reading
+	owned   owned // in a debug build, what it hands out
 	sending sending
 	ended   bool // released since the last Get
 }
 
 // Records returns the messages: views of the log's own memory, valid until Release or the
 // next Get with this batch.
-func (b *Batch) Records() []message.View { return b.records }
+func (b *Batch) Records() []message.View {
+	b.owned.take(b)
+	return b.records
+}
 
-// Release gives the records' memory back. Calling it again does nothing.
+// Release gives the records' memory back. Calling it again does nothing. Using a record
+// afterwards may read other bytes or end the process; built with the tag warmlogdebug it
+// panics (see the package's Lifetime).
 func (b *Batch) Release() {
+	b.owned.release(b)
 	b.unpin()
 	for i, ref := range b.refs {
 		ref.Release()

@@ -27,7 +27,7 @@ func ViewOf(rec []byte) View { return View{rec} }
 // if it has any, do not end with a zero byte, as they never do: it sees that the rest of the
 // file was cut off, which reads as zeros up to the end of a page.
 func (v *View) Whole() bool {
-	if v.raw[len(v.raw)-1] != 0 {
+	if v.live()[len(v.raw)-1] != 0 {
 		return true // and so nothing before it was cut off
 	}
 	from, ok := v.properties()

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"net/netip"
+
+	"github.com/warmlog/warmlog/internal/poison"
 )
 
 var be = binary.BigEndian
@@ -49,39 +51,46 @@ func Decode(b []byte) (View, error) {
 }
 
 // Raw returns the whole record.
-func (v *View) Raw() []byte { return v.raw }
+func (v *View) Raw() []byte { return v.live() }
+
+// live returns the record's bytes. A debug build panics where their batch was released. What
+// an accessor reads behind SysFlag, which decides where that lies, it takes from raw.
+func (v *View) live() []byte {
+	poison.Check(v.raw)
+	return v.raw
+}
 
 // Size returns the bytes of the whole record.
 func (v *View) Size() int32 { return int32(len(v.raw)) }
 
 // Version returns 1 or 2: the number of bytes of the topic's length.
 func (v *View) Version() int {
-	if be.Uint32(v.raw[atMagic:]) == MagicV2 {
+	if be.Uint32(v.live()[atMagic:]) == MagicV2 {
 		return 2
 	}
 	return 1
 }
 
 // BodyCRC returns the stored checksum of the body.
-func (v *View) BodyCRC() uint32 { return be.Uint32(v.raw[atBodyCRC:]) }
+func (v *View) BodyCRC() uint32 { return be.Uint32(v.live()[atBodyCRC:]) }
 
 // QueueID returns the number of the queue within the topic.
-func (v *View) QueueID() int32 { return int32(be.Uint32(v.raw[atQueueID:])) }
+func (v *View) QueueID() int32 { return int32(be.Uint32(v.live()[atQueueID:])) }
 
 // Flag returns the user's flag.
-func (v *View) Flag() int32 { return int32(be.Uint32(v.raw[atFlag:])) }
+func (v *View) Flag() int32 { return int32(be.Uint32(v.live()[atFlag:])) }
 
 // QueueOffset returns the index of the message in its queue.
-func (v *View) QueueOffset() int64 { return int64(be.Uint64(v.raw[atQueueOffset:])) }
+func (v *View) QueueOffset() int64 { return int64(be.Uint64(v.live()[atQueueOffset:])) }
 
 // PhysicalOffset returns the byte position in the commit log that the record claims.
-func (v *View) PhysicalOffset() int64 { return int64(be.Uint64(v.raw[atPhysical:])) }
+func (v *View) PhysicalOffset() int64 { return int64(be.Uint64(v.live()[atPhysical:])) }
 
 // SysFlag returns the system flags.
-func (v *View) SysFlag() int32 { return int32(be.Uint32(v.raw[atSysFlag:])) }
+func (v *View) SysFlag() int32 { return int32(be.Uint32(v.live()[atSysFlag:])) }
 
 // BornTimestamp returns the producer's time in ms since 1970.
-func (v *View) BornTimestamp() int64 { return int64(be.Uint64(v.raw[atBornTimestamp:])) }
+func (v *View) BornTimestamp() int64 { return int64(be.Uint64(v.live()[atBornTimestamp:])) }
 
 // StoreTimestamp returns the time of the append in ms since 1970.
 func (v *View) StoreTimestamp() int64 {

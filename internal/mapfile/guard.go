@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/warmlog/warmlog/internal/poison"
 	"github.com/warmlog/warmlog/message"
 )
 
@@ -39,6 +40,7 @@ func FaultError(recovered any) error {
 	}
 	path, off, ok := locate(fault.Addr())
 	if !ok {
+		poison.CheckAddr(fault.Addr())
 		panic(recovered)
 	}
 	return &message.DamageError{File: path, Offset: off, Err: ErrFault}
