@@ -58,9 +58,9 @@ func TestCase41ReadsWhatNoCheckpointCovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	// The rest of the last segment is looked at for what lies behind the end; queues and small
-	// files take the remainder.
-	if most := end - covered + size + 128<<10; used.bytes > most {
+	// The rest of the last segment is looked at for what lies behind the end; queues, small files
+	// and the trial of how to ask about residency take the remainder.
+	if most := end - covered + size + 256<<10; used.bytes > most {
 		t.Errorf("%d bytes read; the checkpoint does not cover %d", used.bytes, end-covered)
 	}
 	t.Logf("%d bytes read in %d calls, %d not covered, of %d", used.bytes, used.calls, end-covered, end)

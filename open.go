@@ -39,13 +39,14 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := s.readMarkers(); err != nil {
 		return nil, err
 	}
+	s.cache.SetProber(s.prober)
 	s.log, err = commitlog.OpenReadOnly(s.paths.CommitLog(), commitlog.Options{
 		SegmentSize: o.SegmentSize, RefuseHoles: o.RefuseHoles, Cache: s.cache,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.reader = &getmessage.Reader{Log: s.log, Limits: o.Limits, Threshold: s.threshold.Bytes, Strict: o.Strict}
+	s.reader = &getmessage.Reader{Log: s.log, Limits: o.Limits, Threshold: s.threshold.Bytes, Policy: o.Policy, Strict: o.Strict, Lanes: getmessage.NewLanes(o.Lanes)}
 	s.reader.SetRole(o.Role)
 	s.waiters = s.newWaiters()
 	if err := s.deleted.load(s.paths.Deleted()); err != nil {
@@ -84,6 +85,7 @@ func open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 		s.done.Go(func() { s.followForWaiters(run) })
 	}
 	s.done.Go(func() { s.keepThreshold(run) })
+	s.done.Go(func() { s.cache.Watch(run, s.stepWarm) })
 	return s, nil
 }
 

@@ -37,6 +37,14 @@ type Options struct {
 	Role getmessage.Role
 	// Limits bound the batches of Get.
 	Limits getmessage.Limits
+	// Policy decides whether a consumer is told to pull from the slave; by default
+	// [getmessage.Hybrid].
+	Policy getmessage.Policy
+	// Residency names the ways in which the kernel may be asked what is in memory; 0: all.
+	Residency pagecache.Method
+	// Lanes bound the reads of what is not in memory: how many at once, how many wait, and their
+	// rates. See [Store.Lanes].
+	Lanes getmessage.LaneOptions
 	// Memory says which distance from the end of the log counts as in memory; by default
 	// 40 % of what this process may use.
 	Memory pagecache.ThresholdOptions
@@ -128,6 +136,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Role != getmessage.Master && o.Role != getmessage.Slave {
 		faults = append(faults, fmt.Errorf("role is %d", o.Role))
+	}
+	if o.Policy > getmessage.Distance {
+		faults = append(faults, fmt.Errorf("policy is %d", o.Policy))
 	}
 	if err := o.Memory.Validate(); err != nil {
 		faults = append(faults, err)

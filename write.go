@@ -189,6 +189,7 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 		w.appender.Close()
 		return err
 	}
+	s.log.StartFresh(end)
 	w.dispatch = newDelivery(s, end)
 	w.dispatch.lastTime.Store(s.newest)
 	w.dispatch.lastPos.Store(s.lastRecord.Load())

@@ -49,6 +49,8 @@ type Log struct {
 	// max is the visible end: nobody is given bytes from there on.
 	max atomic.Int64
 
+	fresh fresh
+
 	mu    sync.Mutex
 	notes []string // guarded by mu
 	// unlinked are files of deleted segments that somebody may still hold. Guarded by mu.
@@ -113,6 +115,7 @@ func OpenReadOnly(dir string, o Options) (*Log, error) {
 	}
 	l.publish(segments)
 	l.max.Store(l.Min())
+	l.fresh.from.Store(noneFresh)
 	return l, nil
 }
 
@@ -217,7 +220,7 @@ func (l *Log) open(off int64) (*Segment, *mapfile.File, error) {
 // Map returns the mapped visible bytes of the segment that holds a physical offset, the
 // offset of the first of them, and what keeps them valid until it is released. The error is
 // [ErrGone], [ErrBeyond], or what made the segment unusable.
-func (l *Log) Map(off int64) (base int64, data []byte, held interface{ Release() }, err error) {
+func (l *Log) Map(off int64) (base int64, data []byte, held mapfile.Memory, err error) {
 	max := l.Max()
 	if off >= max {
 		return 0, nil, nil, ErrBeyond
@@ -312,6 +315,10 @@ func (l *Log) ReadRecord(off int64, size int32, buf []byte) (message.View, []byt
 
 // read reads up to n visible bytes of one segment.
 func (l *Log) read(off, n int64, buf []byte) ([]byte, error) {
+	return l.readWith((*mapfile.File).ReadAt, off, n, buf)
+}
+
+func (l *Log) readWith(readAt func(f *mapfile.File, p []byte, off int64) (int, error), off, n int64, buf []byte) ([]byte, error) {
 	max := l.Max()
 	if off < l.Min() {
 		return nil, ErrGone
@@ -332,7 +339,7 @@ func (l *Log) read(off, n int64, buf []byte) ([]byte, error) {
 		buf = make([]byte, n)
 	}
 	buf = buf[:n]
-	if read, err := file.ReadAt(buf, off-s.Base); err != nil {
+	if read, err := readAt(file, buf, off-s.Base); err != nil {
 		if errors.Is(err, io.EOF) { // the file was shortened
 			return nil, l.Damage(off+int64(read), message.ErrTruncated)
 		}

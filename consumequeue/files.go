@@ -136,20 +136,6 @@ func (f *files) read(off, n int64, buf []byte) ([]byte, error) {
 	return buf[:got-got%EntrySize], nil // a file that was shortened has fewer
 }
 
-// mapped returns the mapped entries from off to the end of its file, and the file with a
-// reference that the caller releases. Nothing is returned where the file is missing.
-func (f *files) mapped(off int64) ([]byte, *mapfile.File, error) {
-	slot, at := f.slot(off)
-	if slot == nil {
-		return nil, nil, nil
-	}
-	file, err := slot.Acquire()
-	if err != nil {
-		return nil, nil, unlessGone(err)
-	}
-	return file.Bytes()[at*EntrySize:], file, nil
-}
-
 // unlessGone returns the error of opening a file, nil where the file was deleted or shortened
 // since it was listed: its entries are then missing. One that this process gave up is an error:
 // see [Queue.again].

@@ -192,26 +192,27 @@ func (q *Queue) stateLocked() (*state, error) {
 	return st, nil
 }
 
-// Slice returns encoded entries from an offset within the bounds on: those that lie in one
-// piece, in memory or mapped. held, if not nil, keeps them valid until it is released. No
-// entries: the queue's files have none there; see [Queue.Heal].
+// Slice returns encoded entries from an offset within the bounds on: some of those that lie in
+// one piece. A file's are mapped where they are known to be in memory, and else read by system
+// call. held, if not nil, keeps them valid until it is released. No entries: the queue's files
+// have none there; see [Queue.Heal].
 func (q *Queue) Slice(off int64) (entries []byte, held interface{ Release() }, err error) {
+	end := int64(math.MaxInt64)
+	if b := q.minMax.Load(); b != nil {
+		end = b.max
+	}
 	st := q.state.Load()
-	if entries, held, err = st.slice(off); err != nil && q.again(st, err) {
+	if entries, held, err = st.slice(off, end); err != nil && q.again(st, err) {
 		return q.Slice(off)
 	}
 	return entries, held, err
 }
 
-func (st *state) slice(off int64) (entries []byte, held interface{ Release() }, err error) {
+func (st *state) slice(off, end int64) (entries []byte, held interface{ Release() }, err error) {
 	if run, next := st.runAt(off); run != nil || next >= 0 {
 		return st.overlaid(off, run, next)
 	}
-	b, file, err := st.files.mapped(off)
-	if file == nil {
-		return b, nil, err // a nil *File would not be a nil interface
-	}
-	return b, file, err
+	return st.files.slice(off, end)
 }
 
 // Read returns up to n encoded entries from an offset on, the files' by pread into buf or a

@@ -128,14 +128,7 @@ func (st *state) overlaid(off int64, r *run, next int64) ([]byte, interface{ Rel
 	if r != nil {
 		return r.entries[(off-r.first)*EntrySize:], nil, nil
 	}
-	b, file, err := st.files.mapped(off)
-	if int64(len(b)) > (next-off)*EntrySize {
-		b = b[:(next-off)*EntrySize]
-	}
-	if file == nil {
-		return b, nil, err
-	}
-	return b, file, err
+	return st.files.slice(off, next)
 }
 
 // reader reads single entries, the files' by pread in small blocks. For one goroutine.

@@ -69,6 +69,15 @@ type pullModel struct {
 	checked  int64
 
 	logRefs, queueRefs int // held
+
+	cold bool // nothing of the log is in memory
+}
+
+// hot returns the model with all of it in memory.
+func (m *pullModel) hot() *pullModel {
+	all := *m
+	all.cold = false
+	return &all
 }
 
 var (
@@ -81,6 +90,24 @@ type logRef struct{ n *int }
 
 func (r logRef) Release() { *r.n-- }
 
+// modelMemory is held bytes of the log: all of it is in memory, or nothing.
+type modelMemory struct {
+	logRef
+	cold bool
+}
+
+func (m modelMemory) Known(off, n int64) (getmessage.Presence, uint32) {
+	if m.cold {
+		return getmessage.OnDisk, 0
+	}
+	return getmessage.InMemory, 0
+}
+
+func (m modelMemory) Ask(off, n int64) (a getmessage.Answer) {
+	a.Presence, _ = m.Known(off, n)
+	return a
+}
+
 // modelLog and modelQueue keep the two methods named Bounds and Damage apart.
 type (
 	modelLog   struct{ *pullModel }
@@ -89,7 +116,7 @@ type (
 
 func (m modelLog) Bounds() (min, max int64) { return m.logMin, m.logMax }
 
-func (m modelLog) Map(off int64) (int64, []byte, getmessage.Ref, error) {
+func (m modelLog) Map(off int64) (int64, []byte, getmessage.Memory, error) {
 	switch {
 	case off < m.logMin:
 		return 0, nil, nil, getmessage.ErrRemoved
@@ -101,8 +128,25 @@ func (m modelLog) Map(off int64) (int64, []byte, getmessage.Ref, error) {
 	base := off - off%m.segment
 	end := min(base+m.segment, m.logMax)
 	m.logRefs++
-	return base, m.bytes[base:end:end], logRef{&m.logRefs}, nil
+	data := m.bytes[base:end:end]
+	if m.cold {
+		data = make([]byte, len(data)) // nobody is to look at it
+	}
+	return base, data, modelMemory{logRef{&m.logRefs}, m.cold}, nil
 }
+
+func (m modelLog) Fresh() int64 { return math.MaxInt64 }
+
+func (m modelLog) ReadCold(b []byte, off int64) (int, error) {
+	base, data, held, err := modelLog{m.hot()}.Map(off)
+	if err != nil {
+		return 0, err
+	}
+	held.Release()
+	return copy(b, data[off-base:]), nil
+}
+
+func (m modelLog) Prefetch(off, n int64) func() { return func() {} }
 
 // Reaches is always true: a model's files keep their length.
 func (m modelLog) Reaches(int64) bool { return true }

@@ -107,7 +107,14 @@ func pullOnce(t *testing.T, batch *getmessage.Batch, plan, numbers []byte, offse
 	k := knobs(numbers)
 	m := newPullModel(plan, &k)
 	p := newPull(m, &k, offset, maxMessages, maxBytes)
-	r := getmessage.Reader{Log: modelLog{m}, Limits: p.limits, Threshold: func() int64 { return p.threshold }, Strict: p.strict}
+	// Where the log's bytes are changes how they are read, and nothing else.
+	for _, m.cold = range []bool{false, true} {
+		pullFrom(t, batch, m, p)
+	}
+}
+
+func pullFrom(t *testing.T, batch *getmessage.Batch, m *pullModel, p *pull) {
+	r := getmessage.Reader{Log: modelLog{m}, Limits: p.limits, Threshold: func() int64 { return p.threshold }, Policy: getmessage.Distance, Strict: p.strict}
 	if p.slave {
 		r.SetRole(getmessage.Slave)
 	}

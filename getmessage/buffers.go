@@ -53,7 +53,9 @@ func (p *buffers) get(n int) *coldBuffer {
 	data := p.take(n)
 	if data == nil {
 		// Made without the lock: the memory is cleared.
-		data = make([]byte, roomOf(n))
+		// With a byte that nobody uses: records of two buffers never lie one behind the other,
+		// as those of one slice do (see AppendSegments).
+		data = make([]byte, roomOf(n), roomOf(n)+1)
 	}
 	lent := &lentBuffer{pool: p, data: data}
 	lent.refs.Store(1)
@@ -150,6 +152,7 @@ type lentBuffer struct {
 // had it before would take the memory from under who has it now.
 type coldBuffer struct {
 	bytes []byte // valid until Release
+	from  int64  // physical offset of the first; of who reads into it
 	of    atomic.Pointer[lentBuffer]
 }
 
@@ -168,7 +171,7 @@ func (b *coldBuffer) again() *coldBuffer {
 			break
 		}
 	}
-	other := &coldBuffer{bytes: b.bytes}
+	other := &coldBuffer{bytes: b.bytes, from: b.from}
 	other.of.Store(of)
 	return other
 }

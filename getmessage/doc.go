@@ -7,15 +7,42 @@
 //	Request ─▶ boundary (table.go): is there such an offset?       status, next
 //	        ─▶ Queue.Slice: 20-byte entries from the offset on      where records lie
 //	        ─▶ scan (scan.go), per entry: limits, filter,
-//	             Log.Map: the segment's mapped bytes, one reference
-//	             message.Decode and View.Is: is it that message?    a view, no copy
-//	        ─▶ decide (decision.go): how far behind is this reader? Decision
+//	             Log.Map: the segment, one reference
+//	             reachable (hot.go): is all of the record in memory?
+//	               yes: a view of the mapping, no copy
+//	               no:  readCold (cold.go), a system call into a buffer of the batch
+//	             message.Decode and View.Is: is it that message?
+//	        ─▶ decide (decision.go): where is what the next pull reads? Decision
+//
+// # Hot and cold
+//
+// A page that is not in memory must not be touched by Go code: the fault holds the goroutine's
+// processor, and a collection waits for it. So the bytes of a record are touched only where all
+// of its pages are known to be in memory:
+//
+//	written by this process within half a second      Log.Fresh
+//	seen in memory within half a second               Memory.Known: by regions of 64 KiB, which
+//	                                                  are looked at again while they are asked for
+//	the kernel says so now                            Memory.Ask: one system call, or two
+//	nobody knows, or can be believed                  the distance rule
+//
+// A batch is wholly hot or wholly cold, as its first record is: it ends before one of the other
+// kind. What is cold is read in turns (see below), leaves no page behind that was not there, and
+// has the smaller limits of [Limits].
+//
+// # When a consumer is sent to the slave
+//
+// [Hybrid], the default, and [Residency] look at the record that the next pull reads first, for
+// it decides how all of that batch is read: not in memory, then the slave. Residency asks the
+// kernel each time, Hybrid only where nothing is known. [Distance] is RocketMQ's rule: further
+// behind the end than a share of the memory, then the slave. [Decision] has the evidence of each.
 //
 // # Cost of a hot pull
 //
 // No system call and no allocation (once the batch has grown to its size), no lock; per
-// pull: loads of the queue's bounds, state and the log's end, one compare-and-swap and one
-// add per segment or queue file that is touched. Tests count both.
+// pull: loads of the queue's bounds, state and the log's end, one load for each 64 KiB that
+// it reads, one compare-and-swap and one add per segment or queue file that is touched. Tests
+// count both.
 //
 // # The state table
 //
@@ -83,7 +110,8 @@
 //	         └ no room: ErrColdBusy; or the context ended
 //
 // Buffers are lent by a list with a bound (buffers.go), one reference per batch. How much a
-// reader that goes on where it ended takes at once grows from read to read (window.go).
+// reader that goes on where it ended takes at once grows from read to read (window.go), and what
+// its next pulls will have is kept for them, for 16 readers (kept.go).
 //
 // # Concurrency
 //
@@ -93,4 +121,5 @@
 // Locks: shard.mu and clock.mu, each held with no other. A filter's MatchEntry is called with
 // shard.mu held; functions of waiters, and all methods of a Queue, without any. Lanes.mu,
 // buffers.mu and windows.mu likewise, each with no other; reads and prefetches run without any.
+// kept.mu → buffers.mu.
 package getmessage

@@ -15,7 +15,7 @@ import (
 // behind in the segment, both ends are: a file that was shortened reads as zeros up to the
 // end of its last page, and may have lost the bodies that belong to sound heads.
 func (s *scan) plain(entries []byte, off int64) int {
-	if len(s.data) == 0 && s.segment(consumequeue.Decode(entries)) != nil {
+	if s.mem == nil && s.segment(consumequeue.Decode(entries)) != nil {
 		return 0
 	}
 	b := s.b
@@ -24,14 +24,24 @@ func (s *scan) plain(entries []byte, off int64) int {
 	if n <= 0 {
 		return 0
 	}
+	n, from, to := s.knownWarm(entries[:n*consumequeue.EntrySize])
+	if n == 0 {
+		return 0
+	}
 	entries = entries[:n*consumequeue.EntrySize]
-	// Records before low are not for here: far from the end of the log, or removed.
-	low := max(s.logMax-s.threshold, s.skipUntil, s.base) - s.base
+	s.base, s.data, s.copied = s.memBase, s.memData, false
+	data := s.data[:min(int64(len(s.data)), max(to-s.base, 0))]
+	// Records before low are not for here: they were removed or, by Distance, count as on disk.
+	low := max(s.skipUntil, s.base, from)
+	if s.Policy == Distance {
+		low = max(low, s.logMax-s.threshold)
+	}
+	low -= s.base
 	room := min(s.wantBytes, s.Limits.MemoryBytes) - b.Bytes
-	s.touched = touchHeads(s.data, entries, s.base)
+	s.touched = touchHeads(data, entries, s.base, uint64(low))
 	first := len(b.records)
 	b.records = slices.Grow(b.records, n)
-	n = viewsOf(b.records[first:first+n], entries, s.data, s.base, uint64(low), room, s.queueID, off)
+	n = viewsOf(b.records[first:first+n], entries, data, s.base, uint64(low), room, s.queueID, off)
 	for n > 0 && !b.records[first : first+n][n-1].Whole() {
 		n--
 	}
@@ -40,6 +50,7 @@ func (s *scan) plain(entries []byte, off int64) int {
 		b.Bytes += int64(b.records[i].Size())
 	}
 	if n > 0 {
+		s.mode = hot
 		last := consumequeue.Decode(entries[(n-1)*consumequeue.EntrySize:])
 		s.pulled, s.reached = last.Offset, true
 	}
@@ -49,10 +60,10 @@ func (s *scan) plain(entries []byte, off int64) int {
 // touchHeads loads the heads of the records that entries name in a segment, all at once.
 // The loop that compares them would wait for one cache miss after the other: a processor
 // does not see far enough ahead in it. The result means nothing.
-func touchHeads(data, entries []byte, base int64) (sum byte) {
+func touchHeads(data, entries []byte, base int64, low uint64) (sum byte) {
 	for len(entries) >= consumequeue.EntrySize {
 		at := binary.BigEndian.Uint64(entries) - uint64(base) // of one before the segment, a huge one
-		if at >= uint64(len(data)) || uint64(len(data))-at < message.MinSize {
+		if at < low || at >= uint64(len(data)) || uint64(len(data))-at < message.MinSize {
 			break
 		}
 		head := (*message.Head)(data[at:])

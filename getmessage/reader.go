@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 
 	"github.com/warmlog/warmlog/commitlog"
@@ -23,14 +24,43 @@ var ErrUnavailable = errors.New("queue entries are not available")
 // import this package.
 type Ref = interface{ Release() }
 
+// Memory is mapped bytes that are held, and says which of them are in memory, of ranges that
+// are counted from the first byte. Known says what it remembers, without a system call, and how
+// many tenths of a second ago it was seen. Ask asks the kernel. Two values are compared, and are
+// equal for one mapping of one file.
+type Memory = mapfile.Memory
+
+// Presence is what is known of where a range of bytes is.
+type Presence = mapfile.Presence
+
+// What a [Memory] says of a range: nothing, all of it is in memory, or not all of it is.
+const (
+	Unknown  = mapfile.Unknown
+	InMemory = mapfile.InMemory
+	OnDisk   = mapfile.OnDisk
+)
+
+// Answer is what the kernel said of a range.
+type Answer = mapfile.Answer
+
 // Log is the commit log of a pull.
 type Log interface {
 	// Bounds returns the physical offsets of the oldest byte and behind the newest visible.
 	Bounds() (min, max int64)
 	// Map returns the visible bytes of the segment that holds a physical offset, the
-	// offset of the first of them, and what keeps them valid. The error is ErrRemoved for
-	// an offset that is no longer there.
-	Map(off int64) (base int64, data []byte, ref Ref, err error)
+	// offset of the first of them, and what keeps them valid and knows which of them are in
+	// memory. The error is ErrRemoved for an offset that is no longer there.
+	Map(off int64) (base int64, data []byte, held Memory, err error)
+	// Fresh returns the physical offset from which on this process has written the bytes so
+	// short a while ago that they are in memory; math.MaxInt64 where there are none.
+	Fresh() int64
+	// ReadCold reads visible bytes of one segment without touching a page of the mapping, and
+	// leaves no page in memory that was not there. It may read fewer than len(b), of a log or
+	// segment that ends; the errors are those of Map.
+	ReadCold(b []byte, off int64) (int, error)
+	// Prefetch lets a part of one segment be read in the background. It is a hint. forget, which
+	// is called after the read, leaves no page in memory that came by it.
+	Prefetch(off, n int64) (forget func())
 	// Reaches reports whether the file of the bytes before a physical offset still holds
 	// them. It is asked about a record that looks cut off.
 	Reaches(off int64) bool
@@ -66,10 +96,17 @@ type Reader struct {
 	// Threshold returns the distance in bytes from the end of the log up to which data is
 	// taken for data in memory. It is called once per pull.
 	Threshold func() int64
+	// Policy decides whether the consumer is sent to the slave.
+	Policy Policy
 	// Strict makes a damaged record an error. Else it is passed over.
 	Strict bool
 
-	role atomic.Int32
+	// Lanes are where reads of what is not in memory take turns; nil: they do not.
+	Lanes *Lanes
+
+	role     atomic.Int32
+	coldOnce sync.Once
+	cold     *coldParts
 }
 
 // SetRole changes the part that the store plays. It may be called at any time.
@@ -109,7 +146,7 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 	threshold := r.Threshold()
 	if req.Topic == "" || req.QueueID < 0 {
 		b.Status, b.NextOffset, b.Hint = NoMatchedLogicQueue, req.Offset, NoHint
-		b.Decision = Decision{Threshold: threshold}
+		b.Decision = Decision{Policy: r.Policy, Threshold: threshold}
 		return nil
 	}
 	if q != nil {
@@ -124,10 +161,10 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 		if b.Status == OffsetTooSmall {
 			b.Lost = b.MinOffset - max(req.Offset, 0)
 		}
-		b.Decision = Decision{Threshold: threshold}
+		b.Decision = Decision{Policy: r.Policy, Threshold: threshold}
 		return nil
 	}
-	s := scan{Reader: r, q: q, b: b, topic: req.Topic, queueID: req.QueueID, filter: req.Filter, logMax: logMax, threshold: threshold}
+	s := scan{Reader: r, q: q, b: b, group: req.Group, topic: req.Topic, queueID: req.QueueID, filter: req.Filter, logMax: logMax, threshold: threshold, fresh: r.Log.Fresh()}
 	s.want, s.wantBytes = req.wanted()
 	err := s.run(ctx, req.Offset)
 	if len(b.records) > 0 {
@@ -139,6 +176,6 @@ func (r *Reader) get(ctx context.Context, q Queue, req *Request, b *Batch) error
 	if err != nil {
 		return err
 	}
-	b.Decision = decide(logMax, s.pulled, threshold, s.reached)
+	s.decide()
 	return nil
 }

@@ -15,6 +15,7 @@ type scan struct {
 	b *Batch
 
 	// Of the request. Not a pointer to it: that would move each caller's request to the heap.
+	group     string
 	topic     string
 	queueID   int32
 	filter    Filter
@@ -23,14 +24,32 @@ type scan struct {
 
 	logMax    int64
 	threshold int64
+	fresh     int64 // see Log.Fresh
+
+	// mode is that of the records taken so far: they are wholly slices of the log, or wholly
+	// copies of it.
+	mode mode
+	// calls is how often the kernel was asked.
+	calls int
 
 	pulled  int64 // physical offset of the last entry reached
 	reached bool
 	touched byte // keeps the compiler from leaving TouchHeads out
 
-	// The segment of the last record: the next one in it costs no look-up.
-	base int64
-	data []byte
+	// The bytes that records are taken from, and the physical offset of the first: those of
+	// the segment of the last record, or those that were read by system call.
+	base   int64
+	data   []byte
+	copied bool
+	// The segment that was mapped last. What data was read into keeps no place of its own.
+	mem             Memory
+	memBase, memEnd int64
+	memData         []byte
+
+	// rest are the entries from the one at hand on, in their piece.
+	rest []byte
+	// The record that the next pull reads first; nextTo is 0 where it is not known, or there is none.
+	nextFrom, nextTo int64
 
 	// Entries below this physical offset are of a part that was removed.
 	skipUntil int64
@@ -57,7 +76,11 @@ func (s *scan) run(ctx context.Context, off int64) error {
 		}
 		s.b.pin = held // released by the batch if a fault cuts this short
 		var full bool
+		first := off
 		off, full, err = s.entries(ctx, entries, off, end)
+		if err == nil && off-first < int64(len(entries)/consumequeue.EntrySize) {
+			s.next(entries[(off-first)*consumequeue.EntrySize:])
+		}
 		s.b.unpin()
 		s.b.NextOffset = off
 		if err != nil && len(s.b.records) > 0 && ctx.Err() == nil {
@@ -76,10 +99,11 @@ func (s *scan) entries(ctx context.Context, entries []byte, off, end int64) (nex
 	checked := s.q.Checked()
 	for len(entries) >= consumequeue.EntrySize && off < end {
 		n := 0
-		if off >= checked && s.filter == nil {
+		if off >= checked && s.filter == nil && s.mode != cold {
 			n = s.plain(entries[:min(int64(len(entries)), (end-off)*consumequeue.EntrySize)], off)
 		}
 		if n == 0 {
+			s.rest = entries
 			full, err := s.entry(ctx, consumequeue.Decode(entries), off, false)
 			if err != nil || full {
 				return off, full, err
@@ -104,8 +128,7 @@ func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, heale
 	if !e.Real() {
 		return s.damaged(ctx, e, off, healed, consumequeue.ErrEntry)
 	}
-	inMemory := s.logMax-e.Offset <= s.threshold
-	if s.Limits.full(len(b.records), b.Bytes, int64(e.Size), s.want, s.wantBytes, inMemory) {
+	if s.Limits.full(len(b.records), b.Bytes, int64(e.Size), s.want, s.wantBytes, s.inMemory(e)) {
 		return true, nil
 	}
 	if e.Offset < s.skipUntil {
@@ -117,6 +140,12 @@ func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, heale
 		s.reach(e)
 		s.passed(NoMatchedMessage)
 		return false, nil
+	}
+	if full, err := s.reachable(ctx, e); full || err != nil {
+		if err != nil {
+			return s.rejected(ctx, e, off, healed, err)
+		}
+		return true, nil
 	}
 	v, err := s.record(e)
 	if err == nil && !v.Is(s.topic, s.queueID, off) {
@@ -142,16 +171,9 @@ func (s *scan) entry(ctx context.Context, e consumequeue.Entry, off int64, heale
 func (s *scan) reach(e consumequeue.Entry) { s.pulled, s.reached = e.Offset, true }
 
 // record returns the record that an entry points to, checked for its structure, place and
-// size.
+// size. Its bytes may be touched: see reachable.
 func (s *scan) record(e consumequeue.Entry) (message.View, error) {
-	at := e.Offset - s.base
-	if uint64(at) >= uint64(len(s.data)) {
-		if err := s.segment(e); err != nil {
-			return message.View{}, err
-		}
-		at = e.Offset - s.base
-	}
-	v, err := message.Decode(s.data[at:])
+	v, err := message.Decode(s.data[e.Offset-s.base:])
 	switch {
 	case err != nil:
 	case v.Size() != e.Size:
@@ -162,25 +184,6 @@ func (s *scan) record(e consumequeue.Entry) (message.View, error) {
 		err = message.ErrTruncated
 	}
 	return v, err
-}
-
-// segment makes base and data those of the segment that an entry points into. The batch
-// holds one reference of each.
-func (s *scan) segment(e consumequeue.Entry) error {
-	min, max := s.Log.Bounds()
-	switch {
-	case e.Offset < min:
-		return ErrRemoved
-	case e.End() > max:
-		return consumequeue.ErrEntry
-	}
-	base, data, ref, err := s.hot(e.Offset)
-	if err != nil {
-		return err
-	}
-	s.base, s.data = base, data
-	s.b.refs = append(s.b.refs, ref)
-	return nil
 }
 
 // passed notes why a message was passed over, for a batch without any so far.

@@ -5,19 +5,19 @@ import (
 	"errors"
 
 	"github.com/warmlog/warmlog"
-	"github.com/warmlog/warmlog/getmessage"
 	"github.com/warmlog/warmlog/message"
 )
 
 // open opens a store for looking, with a progress bar where that takes time.
 func (a *app) open(ctx context.Context, dir string) (*warmlog.Store, error) {
-	return a.openAs(ctx, dir, getmessage.Master)
+	return a.openWith(ctx, dir, warmlog.Options{ReadOnly: true})
 }
 
-func (a *app) openAs(ctx context.Context, dir string, role getmessage.Role) (*warmlog.Store, error) {
+func (a *app) openWith(ctx context.Context, dir string, o warmlog.Options) (*warmlog.Store, error) {
 	b := newBar(a.err)
 	defer b.finish()
-	return warmlog.OpenContext(ctx, dir, warmlog.Options{ReadOnly: true, Role: role, Progress: b.update})
+	o.Progress = b.update
+	return warmlog.OpenContext(ctx, dir, o)
 }
 
 // damage prints what is wrong with stored bytes on standard error.

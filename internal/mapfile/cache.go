@@ -11,7 +11,9 @@ import (
 
 // Cache bounds how many slots have their file open. The zero Cache has no bound.
 type Cache struct {
-	limit int // guarded by mu
+	limit int    // guarded by mu
+	watch *watch // nil: nobody knows what is in memory
+	kept  [mostKept]atomic.Pointer[kept]
 
 	mu struct {
 		sync.Mutex
@@ -156,8 +158,9 @@ func (s *Slot) Acquire() (*File, error) {
 	return s.open()
 }
 
-// ReadAt reads by system call, up to the end of the file. A file that is not open and is read
-// a few times only is not mapped for that.
+// ReadAt reads by system call, up to the end of the file, and leaves nothing in memory that was
+// not there. A file that is not open and is read a few times only is not mapped for that: the
+// pages read then stay.
 func (s *Slot) ReadAt(p []byte, off int64) (int, error) {
 	if s.file.Load() == nil {
 		if n, ok := s.readOnce(p, off); ok {
@@ -172,7 +175,7 @@ func (s *Slot) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	defer f.Release()
-	return f.ReadAt(p, off)
+	return f.ReadCold(p, off)
 }
 
 // readOnce reads a file that is not open. Where that fails, opening it tells why.
@@ -217,6 +220,7 @@ func (s *Slot) open() (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.warmth.watch = s.cache.watch
 	f.Acquire() // the caller's; the owner's is the slot's
 	// Not used yet in the cache's sense: what is needed once goes before what is needed again.
 	s.used.Store(false)

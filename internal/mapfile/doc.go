@@ -26,6 +26,14 @@
 // in. Files register their address range, so that the error can name them and so that a
 // fault anywhere else stays the crash that it should be.
 //
+// # What is in memory
+//
+// A File remembers by regions of 64 KiB whether all of it, or nothing, was in memory, and when
+// that was seen: File.Known tells, File.Ask asks the kernel. It holds for half a second. Cache.Watch
+// looks again, ten times a second, at what was in memory of the files that somebody asked about
+// within five seconds. Where that goroutine does not get to run, what is remembered grows older than
+// it says.
+//
 // # Locks
 //
 // Cache.mu → registry.mu. Slot.mu (held while one file is opened) → Cache.mu.

@@ -32,6 +32,7 @@ type File struct {
 	refs atomic.Int64
 	// closed makes Close give back the owner's reference once.
 	closed atomic.Bool
+	warmth warmth
 }
 
 // Open maps the first size bytes of a file. A file that is shorter is refused, with a
