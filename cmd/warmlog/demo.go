@@ -141,6 +141,7 @@ func (d *demo) run(ctx context.Context) error {
 // with opens the store, does something with it and closes it.
 func (d *demo) with(durability warmlog.Durability, do func() error) (err error) {
 	d.store, err = warmlog.Open(d.result.Dir, warmlog.Options{
+		Policy:      getmessage.Distance, // the story is of the threshold
 		SegmentSize: demoSegmentSize, MaxBody: maxBody, Durability: durability, Closing: d.ending.waiting, Memory: pagecache.ThresholdOptions{Bytes: d.flags.memory},
 	})
 	if err != nil {
