@@ -45,6 +45,10 @@ type Options struct {
 	// Lanes bound the reads of what is not in memory: how many at once, how many wait, and their
 	// rates. See [Store.Lanes].
 	Lanes getmessage.LaneOptions
+	// PinTail is how many of the log's last bytes stay in memory, once they were read, however much
+	// else needs it (mlock2(2), on Linux). It is within what the process may lock (RLIMIT_MEMLOCK);
+	// beyond, nothing is, and [Store.Notes] says so. 0: nothing. A store for reading pins nothing.
+	PinTail int64
 	// Memory says which distance from the end of the log counts as in memory; by default
 	// 40 % of what this process may use.
 	Memory pagecache.ThresholdOptions
@@ -136,6 +140,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Role != getmessage.Master && o.Role != getmessage.Slave {
 		faults = append(faults, fmt.Errorf("role is %d", o.Role))
+	}
+	if o.PinTail < 0 {
+		faults = append(faults, fmt.Errorf("bytes to pin are %d", o.PinTail))
 	}
 	if o.Policy > getmessage.Distance {
 		faults = append(faults, fmt.Errorf("policy is %d", o.Policy))

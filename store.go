@@ -213,6 +213,7 @@ func (s *Store) closeFiles() {
 	for _, q := range s.queues.All() {
 		q.Close()
 	}
+	s.log.Unpin()
 	s.log.Close()
 }
 

@@ -28,7 +28,9 @@ func (s *Store) Residency() *pagecache.Prober { return s.cache.Prober() }
 // stepWarm tells the log where it ends: what came lately is in memory.
 func (s *Store) stepWarm() {
 	if s.w != nil {
-		s.log.Step(s.w.appender.End())
+		if err := s.log.Step(s.w.appender.End()); err != nil {
+			s.note("%v", err)
+		}
 	}
 }
 

@@ -249,6 +249,67 @@ func unmapPages(t *testing.T, path string) {
 	}
 }
 
+// The end of the log that was read stays locked in memory, as it grows, and no more than was asked
+// for. Where that is refused the store says so once, and goes on.
+func TestPinnedTail(t *testing.T) {
+	const most = 256 << 10
+	s := create(t, t.TempDir(), warmlog.Options{SegmentSize: 1 << 20, PinTail: most})
+	var b getmessage.Batch
+	defer b.Release()
+	was := locked(t)
+	for off := int64(0); off < 3000; {
+		var ms []*message.Message
+		for range 100 {
+			ms = append(ms, storetest.Message("t", 0, off+int64(len(ms)), 1000))
+		}
+		_, err := s.AppendAll(context.Background(), ms, warmlog.StoreDefault)
+		must(t, err)
+		must(t, s.Dispatched(context.Background()))
+		for ; off < 3000; off = b.NextOffset {
+			must(t, s.Get(context.Background(), &getmessage.Request{Group: "g", Topic: "t", Offset: off}, &b))
+			if b.Status != getmessage.Found {
+				break
+			}
+			for _, v := range b.Records() {
+				must(t, v.Check())
+			}
+		}
+		// Pages are locked a step later, and when they are touched.
+		for off%1000 == 0 {
+			pull(t, s, &b, off-100)
+			for _, v := range b.Records() {
+				must(t, v.Check())
+			}
+			if n := locked(t) - was; n > 0 {
+				if n > most {
+					t.Fatalf("%d bytes are locked, %d were to be", n, most)
+				}
+				break
+			}
+			if notes := s.Notes(); len(notes) > 0 {
+				t.Skip(notes)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	b.Release()
+	must(t, s.Close())
+	if n := locked(t) - was; n != 0 {
+		t.Errorf("%d bytes are locked of a store that is closed", n)
+	}
+}
+
+// locked returns the bytes that this process has locked in memory.
+func locked(t *testing.T) (n int64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		_, _ = fmt.Sscanf(line, "VmLck: %d", &n)
+	}
+	return n << 10
+}
+
 // Each policy says what it rests on.
 func TestPolicies(t *testing.T) {
 	const messages = 2000

@@ -190,6 +190,7 @@ func (s *Store) startWriting(ctx, run context.Context) error {
 		return err
 	}
 	s.log.StartFresh(end)
+	s.log.Pin(s.options.PinTail)
 	w.dispatch = newDelivery(s, end)
 	w.dispatch.lastTime.Store(s.newest)
 	w.dispatch.lastPos.Store(s.lastRecord.Load())

@@ -50,6 +50,7 @@ type Log struct {
 	max atomic.Int64
 
 	fresh fresh
+	pins  pins
 
 	mu    sync.Mutex
 	notes []string // guarded by mu

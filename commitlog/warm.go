@@ -33,8 +33,14 @@ func (l *Log) Fresh() int64 { return l.fresh.from.Load() }
 
 // Step is called once in a [mapfile.StepInterval] with the physical offset up to which this process
 // has written the log. The kernel is asked about what is not fresh
-// any more, so that who reads a little behind the end need not ask.
-func (l *Log) Step(end int64) {
+// any more, so that who reads a little behind the end need not ask. The error says once that what
+// [Log.Pin] asks for is refused.
+func (l *Log) Step(end int64) error {
+	l.stepFresh(end)
+	return l.movePins(min(end, l.Max()))
+}
+
+func (l *Log) stepFresh(end int64) {
 	f := &l.fresh
 	from := f.from.Load()
 	if from == noneFresh {

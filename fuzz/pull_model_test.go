@@ -70,13 +70,14 @@ type pullModel struct {
 
 	logRefs, queueRefs int // held
 
-	cold bool // nothing of the log is in memory
+	cold  bool   // nothing of the log is in memory
+	mixed uint64 // see modelMemory
 }
 
 // hot returns the model with all of it in memory.
 func (m *pullModel) hot() *pullModel {
 	all := *m
-	all.cold = false
+	all.cold, all.mixed = false, 0
 	return &all
 }
 
@@ -93,18 +94,34 @@ func (r logRef) Release() { *r.n-- }
 // modelMemory is held bytes of the log: all of it is in memory, or nothing.
 type modelMemory struct {
 	logRef
-	cold bool
+	cold  bool
+	mixed uint64 // unless 0, chooses what of each 64 bytes is known, and where it is
 }
 
 func (m modelMemory) Known(off, n int64) (getmessage.Presence, uint32) {
-	if m.cold {
+	switch {
+	case m.cold:
 		return getmessage.OnDisk, 0
+	case m.mixed == 0:
+		return getmessage.InMemory, 0
+	}
+	for at := off / 64; at <= (off+n-1)/64; at++ {
+		switch h := (uint64(at) + 1) * m.mixed >> 40; {
+		case h%4 == 0:
+			return getmessage.Unknown, 0
+		case h%4 == 1:
+			return getmessage.OnDisk, 0
+		}
 	}
 	return getmessage.InMemory, 0
 }
 
 func (m modelMemory) Ask(off, n int64) (a getmessage.Answer) {
 	a.Presence, _ = m.Known(off, n)
+	a.Calls = 1
+	if m.mixed>>1%2 == 0 && a.Presence == getmessage.Unknown {
+		a.Presence = getmessage.OnDisk
+	}
 	return a
 }
 
@@ -132,7 +149,7 @@ func (m modelLog) Map(off int64) (int64, []byte, getmessage.Memory, error) {
 	if m.cold {
 		data = make([]byte, len(data)) // nobody is to look at it
 	}
-	return base, data, modelMemory{logRef{&m.logRefs}, m.cold}, nil
+	return base, data, modelMemory{logRef{&m.logRefs}, m.cold, m.mixed}, nil
 }
 
 func (m modelLog) Fresh() int64 { return math.MaxInt64 }

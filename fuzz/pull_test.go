@@ -107,14 +107,23 @@ func pullOnce(t *testing.T, batch *getmessage.Batch, plan, numbers []byte, offse
 	k := knobs(numbers)
 	m := newPullModel(plan, &k)
 	p := newPull(m, &k, offset, maxMessages, maxBytes)
-	// Where the log's bytes are changes how they are read, and nothing else.
+	// Where the log's bytes are changes how they are read, and by Distance nothing else.
 	for _, m.cold = range []bool{false, true} {
-		pullFrom(t, batch, m, p)
+		err := pullFrom(t, batch, m, p, getmessage.Distance)
+		if got, want := shown(batch, err), twinPull(m, p).shown(p); got != want {
+			t.Fatalf("%s\ngot  %s\nwant %s", m.describe(p), got, want)
+		}
+		pullEnds(t, batch, m, p, err)
+	}
+	m.cold, m.mixed = false, 0x9E3779B97F4A7C15*(uint64(k.next())+uint64(offset))|1
+	for _, policy := range []getmessage.Policy{getmessage.Hybrid, getmessage.Residency} {
+		err := pullFrom(t, batch, m, p, policy)
+		pullEnds(t, batch, m, p, err)
 	}
 }
 
-func pullFrom(t *testing.T, batch *getmessage.Batch, m *pullModel, p *pull) {
-	r := getmessage.Reader{Log: modelLog{m}, Limits: p.limits, Threshold: func() int64 { return p.threshold }, Policy: getmessage.Distance, Strict: p.strict}
+func pullFrom(t *testing.T, batch *getmessage.Batch, m *pullModel, p *pull, policy getmessage.Policy) error {
+	r := getmessage.Reader{Log: modelLog{m}, Limits: p.limits, Threshold: func() int64 { return p.threshold }, Policy: policy, Strict: p.strict}
 	if p.slave {
 		r.SetRole(getmessage.Slave)
 	}
@@ -127,11 +136,11 @@ func pullFrom(t *testing.T, batch *getmessage.Batch, m *pullModel, p *pull) {
 	if p.everything() != (req.Filter == nil) {
 		t.Fatalf("subscription %q makes a filter %v", p.tags, req.Filter)
 	}
-	err := r.Get(context.Background(), q, &req, batch)
-	want := twinPull(m, p)
-	if got := shown(batch, err); got != want.shown(p) {
-		t.Fatalf("%s\ngot  %s\nwant %s", m.describe(p), got, want.shown(p))
-	}
+	return r.Get(context.Background(), q, &req, batch)
+}
+
+// pullEnds checks what holds of any pull, and releases it.
+func pullEnds(t *testing.T, batch *getmessage.Batch, m *pullModel, p *pull, err error) {
 	checkPull(t, m, p, batch, err)
 	if m.queueRefs != 0 || err != nil && m.logRefs != 0 {
 		t.Fatalf("%d references of the queue and %d of the log are held, %v", m.queueRefs, m.logRefs, err)

@@ -145,6 +145,9 @@ func (s *Slot) Path() string { return s.path }
 // Size returns the bytes that are mapped.
 func (s *Slot) Size() int64 { return s.size }
 
+// Open returns the file while it is open, without a reference; nil else.
+func (s *Slot) Open() *File { return s.file.Load() }
+
 // Acquire returns the file with a reference that the caller gives back by Release. Where
 // the file is open this costs a few ns; else it is opened and mapped.
 func (s *Slot) Acquire() (*File, error) {

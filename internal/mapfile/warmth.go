@@ -1,6 +1,7 @@
 package mapfile
 
 import (
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,9 @@ type part struct {
 }
 
 const onDisk = 1 // the lowest bit of a stamp
+
+// PageDown returns the offset of the page that holds a byte.
+func PageDown(off int64) int64 { return off &^ (int64(os.Getpagesize()) - 1) }
 
 // RegionEnd returns the offset behind the region that holds a byte.
 func RegionEnd(off int64) int64 { return (off>>regionBits + 1) << regionBits }
