@@ -118,7 +118,7 @@ func TestLanesForgetGroups(t *testing.T) {
 		for i := range 50_000 {
 			_ = l.Do(t.Context(), fmt.Sprint("group ", i), 1, nil, func() error { return nil })
 			if o.RateEach > 0 && i%1000 == 0 {
-				time.Sleep(time.Millisecond) // they are kept for a tenth of a second
+				time.Sleep(5 * time.Millisecond) // they are kept for a tenth of a second
 			}
 		}
 		if more := heap() - before; more > 4<<20 {
