@@ -29,14 +29,14 @@ func free(f *os.File) (bytes int64, known bool) {
 }
 
 // onDescriptor calls do with a file's descriptor, which stays this file's meanwhile: one that
-// is closed in the background could be another's already.
+// is closed in the background could be another's already: that is os.ErrClosed.
 func onDescriptor(f *os.File, do func(fd int) error) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	if closed := conn.Control(func(fd uintptr) { err = do(int(fd)) }); closed != nil {
-		return closed
+	if conn.Control(func(fd uintptr) { err = do(int(fd)) }) != nil {
+		return os.ErrClosed // its own error for that is another, which has no name
 	}
 	return err
 }

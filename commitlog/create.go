@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -209,7 +210,16 @@ func (w *writing) close() error {
 func (l *Log) add(s *Segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	known := l.Segments()
+	if last := len(known) - 1; last >= 0 && known[last].Base == s.Base {
+		// Its file has its name since before, and somebody has listed the directory meanwhile.
+		next := slices.Clone(known)
+		next[last] = s
+		l.publish(next)
+		known[last].slot.Close()
+		return
+	}
 	// Who has the list of before does not see what lies behind its end: nothing is copied for
 	// each segment. Nobody else appends to this array: other lists are made anew, or end with it.
-	l.publish(append(l.Segments(), s))
+	l.publish(append(known, s))
 }

@@ -122,10 +122,11 @@ func OpenReadOnly(dir string, o Options) (*Log, error) {
 
 // publish makes a list of segments the log's.
 func (l *Log) publish(segments []*Segment) {
-	l.segments.Store(&segments)
+	// First: who does not find a segment in the list asks whether the log begins above it.
 	if len(segments) > 0 {
 		l.min.Store(segments[0].Base)
 	}
+	l.segments.Store(&segments)
 }
 
 func (l *Log) newSegment(f found) *Segment {
