@@ -6,11 +6,11 @@ import (
 	"github.com/warmlog/warmlog/consumequeue"
 )
 
-// mode says how the records of a batch are read: all of them in the same way.
+// mode says how the records of a batch are read: all of them in the same way. 0: nobody knows yet.
 type mode uint8
 
 const (
-	undecided mode = iota
+	_ mode = iota
 	// hot: they are slices of the log, and every page of theirs is in memory.
 	hot
 	// cold: they were read by system call. A fault on a page that is not in memory would hold
