@@ -276,6 +276,7 @@ func torn(t *testing.T, p *plan) []acknowledged {
 // call for the first kill, and one for the second.
 func TestCase32KilledAfterEachCall(t *testing.T) {
 	each(t, killedSteps, func(t *testing.T, step killedStep) {
+		t.Parallel() // it mostly waits for the disk, and for children
 		rng := chance(t)
 		all := rounds(1) >= step.calls
 		mode := rng.IntN(2) == 0

@@ -125,6 +125,7 @@ func duringAllocations(log string) (all []int) {
 func TestCase45IdleMeansIdle(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	each(t, map[string]warmlog.Durability{"written": warmlog.Written, "flushed": warmlog.Flushed}, func(t *testing.T, d warmlog.Durability) {
+		t.Parallel() // it mostly waits
 		dir := filepath.Join(dir, t.Name())
 		s := create(t, dir, warmlog.Options{Durability: d, SegmentSize: 4 << 20})
 		next := putMessages(t, s, "orders", 0, 0, 2000)

@@ -21,6 +21,7 @@ import (
 func TestCrashDiskFull(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("flushed %v", flushed), func(t *testing.T) {
+			t.Parallel() // each has a disk of its own
 			d := newDisk(t, 48)
 			p := plan{Dir: filepath.Join(d.dir, "store"), Flushed: flushed, SegmentSize: 1 << 20}
 			s, err := warmlog.Open(p.Dir, p.options())

@@ -13,6 +13,7 @@ func TestCrashKill(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		for _, crc := range []bool{false, true} {
 			t.Run(fmt.Sprintf("flushed %v crc %v", flushed, crc), func(t *testing.T) {
+				t.Parallel() // it mostly waits: for the disk, and for the moment to kill
 				rng := chance(t)
 				for range max(1, rounds(10)/10) {
 					p := plan{Dir: t.TempDir(), Flushed: flushed, CRC: crc}

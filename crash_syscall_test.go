@@ -2,6 +2,7 @@ package warmlog_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,7 +56,9 @@ func TestCrashFailingCalls(t *testing.T) {
 			if row.mode != "" && row.mode != mode {
 				continue
 			}
+			rng := rand.New(rand.NewPCG(rng.Uint64(), 0)) // for one goroutine
 			t.Run(fmt.Sprintf("%s %s %s", row.call, row.errno, mode), func(t *testing.T) {
+				t.Parallel() // it mostly waits for the disk
 				most := row.most
 				if most == 0 {
 					most = 8
