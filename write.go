@@ -318,7 +318,8 @@ func (s *Store) keepLimits(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		_, err := s.Retain(ctx)
-		s.condition(err != nil && ctx.Err() == nil, Condition{Name: RetentionFailed, Path: s.paths.CommitLog(), Err: err})
+		failed := err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) // a store is closed before ctx ends
+		s.condition(failed, Condition{Name: RetentionFailed, Path: s.paths.CommitLog(), Err: err})
 		select {
 		case <-ctx.Done():
 			return
