@@ -26,6 +26,10 @@ type ahead struct {
 	mu   sync.Mutex
 	next *writing // guarded by mu
 
+	// syncing is held while zeros are synced. Of several syncs that are under way some disks tell
+	// one only that they failed: see [Appender.lead].
+	syncing sync.Mutex
+
 	// writeMu is held while bytes are written to a segment by pwrite: zeros must not follow
 	// records.
 	writeMu sync.Mutex
@@ -238,7 +242,9 @@ func (h *ahead) zero(w *writing, end, to int64) {
 		writeBack(w.zeros, from-w.base, n)
 	}
 	if wrote {
-		// A failure may concern records that came in meanwhile; the leader is told, too.
+		h.syncing.Lock()
+		defer h.syncing.Unlock()
+		// A failure may concern records that came in meanwhile.
 		if err := syncData(w.zeros); err != nil && !errors.Is(err, os.ErrClosed) {
 			_ = h.a.fail(err)
 		}

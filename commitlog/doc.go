@@ -45,8 +45,8 @@
 // # Concurrency
 //
 // show.mu (the visible end below a limit) → Appender.mu (places) → Log.mu, writing.reserveMu,
-// ahead.writeMu (zeros do not follow records); syncer.mu (who leads) and ahead.mu are held with
-// none.
+// ahead.writeMu (zeros do not follow records). ahead.syncing → the lock of the failure alone.
+// syncer.mu (who leads) and ahead.mu are held with none.
 //
 // All methods of Log may be called concurrently. The list of segments is an immutable
 // snapshot behind an atomic pointer: a reader that indexes into it can neither be led to

@@ -172,6 +172,13 @@ func (a *Appender) lead() error {
 			return a.fail(err)
 		}
 	}
+	// Zeros that were synced meanwhile may have been told what concerns these records.
+	a.ahead.syncing.Lock()
+	err := a.Failed()
+	a.ahead.syncing.Unlock()
+	if err != nil && !planted.SyncAfterFailure {
+		return err
+	}
 	if a.o.Mode == layout.Flushed && end <= a.show.limit.Load() {
 		a.log.SetMax(end) // first: who sees that it is durable may expect to read it
 	}
