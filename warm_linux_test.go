@@ -17,13 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// byMethods runs a test once for each way to ask the kernel what is in memory.
-func byMethods(t *testing.T, f func(t *testing.T, methods pagecache.Method)) {
-	for _, m := range []pagecache.Method{pagecache.Cachestat, pagecache.Mincore} {
-		t.Run(m.String(), func(t *testing.T) { f(t, m) })
-	}
-}
-
 // backlog is a store of one queue whose pages are all on disk and none in memory.
 func backlog(t *testing.T, messages int) *storetest.Store {
 	t.Helper()
@@ -86,11 +79,25 @@ func inMemoryOf(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-func believes(t *testing.T, s *warmlog.Store) {
+// warmUp has all files of a store read into memory.
+func warmUp(t *testing.T, dir string) {
 	t.Helper()
+	eachFile(t, dir, func(_ *pagecache.Prober, f *os.File, size int64) {
+		_, err := f.ReadAt(make([]byte, size), 0)
+		must(t, err)
+	})
+}
+
+// believer opens a store that can be told by the kernel what is in memory.
+func believer(t *testing.T, dir string, o warmlog.Options) *warmlog.Store {
+	t.Helper()
+	s, err := warmlog.Open(dir, o)
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
 	if p := s.Residency(); p.Method() == 0 {
 		t.Skip("not believed here: ", p)
 	}
+	return s
 }
 
 // pull gets a batch and checks its records.
@@ -109,13 +116,10 @@ func pull(t *testing.T, s *warmlog.Store, b *getmessage.Batch, off int64) getmes
 // Who reads what is not in memory gets copies, is told to go to the slave, and leaves nothing
 // in memory; nobody touches a page of the mapping.
 func TestBacklogIsReadCold(t *testing.T) {
-	byMethods(t, func(t *testing.T, methods pagecache.Method) {
+	eachMethod(t, func(t *testing.T, methods pagecache.Method, _ *pagecache.Prober) {
 		const messages = 3000
 		dir := backlog(t, messages).Dir()
-		s, err := warmlog.Open(dir, warmlog.Options{ReadOnly: true, Residency: methods})
-		must(t, err)
-		defer s.Close()
-		believes(t, s)
+		s := believer(t, dir, warmlog.Options{ReadOnly: true, Residency: methods})
 		cool(t, dir)
 		var b getmessage.Batch
 		defer b.Release()
@@ -147,17 +151,11 @@ func majorFaults(t *testing.T) int64 {
 // What was read into memory by somebody else is found there, in slices of the log, and after a
 // short while without a system call.
 func TestWhatIsInMemoryIsHot(t *testing.T) {
-	byMethods(t, func(t *testing.T, methods pagecache.Method) {
+	eachMethod(t, func(t *testing.T, methods pagecache.Method, _ *pagecache.Prober) {
 		const messages = 3000
 		dir := backlog(t, messages).Dir()
-		s, err := warmlog.Open(dir, warmlog.Options{ReadOnly: true, Residency: methods})
-		must(t, err)
-		defer s.Close()
-		believes(t, s)
-		eachFile(t, dir, func(_ *pagecache.Prober, f *os.File, size int64) {
-			_, err := f.ReadAt(make([]byte, size), 0)
-			must(t, err)
-		})
+		s := believer(t, dir, warmlog.Options{ReadOnly: true, Residency: methods})
+		warmUp(t, dir)
 		var b getmessage.Batch
 		defer b.Release()
 		calls := 0
@@ -182,12 +180,9 @@ func TestWhatIsInMemoryIsHot(t *testing.T) {
 // The tail that this process writes is hot without asking, as long as nobody evicts it; that is
 // noticed by itself.
 func TestEvictedTailIsNoticed(t *testing.T) {
-	byMethods(t, func(t *testing.T, methods pagecache.Method) {
+	eachMethod(t, func(t *testing.T, methods pagecache.Method, _ *pagecache.Prober) {
 		dir := t.TempDir()
-		s, err := warmlog.Open(dir, warmlog.Options{Residency: methods, SegmentSize: 16 << 20, Durability: warmlog.Flushed})
-		must(t, err)
-		defer s.Close()
-		believes(t, s)
+		s := believer(t, dir, warmlog.Options{Residency: methods, SegmentSize: 16 << 20, Durability: warmlog.Flushed})
 		var b getmessage.Batch
 		defer b.Release()
 		const messages = 500
@@ -195,7 +190,7 @@ func TestEvictedTailIsNoticed(t *testing.T) {
 		for off := range int64(messages) {
 			ms = append(ms, storetest.Message("t", 0, off, 1000))
 		}
-		_, err = s.AppendAll(context.Background(), ms, warmlog.StoreDefault)
+		_, err := s.AppendAll(context.Background(), ms, warmlog.StoreDefault)
 		must(t, err)
 		must(t, s.Dispatched(context.Background()))
 		if d := pull(t, s, &b, messages-64); d.Cold || d.SuggestSlave || d.Calls != 0 || d.Source != getmessage.Written {
@@ -327,14 +322,8 @@ func TestPolicies(t *testing.T) {
 		{getmessage.Hybrid, 1, false, getmessage.NextInMemory, false},
 	} {
 		t.Run(fmt.Sprintf("%v/%d", row.policy, row.threshold), func(t *testing.T) {
-			s, err := warmlog.Open(dir, warmlog.Options{ReadOnly: true, Policy: row.policy, Memory: pagecache.ThresholdOptions{Bytes: row.threshold}})
-			must(t, err)
-			defer s.Close()
-			believes(t, s)
-			eachFile(t, dir, func(_ *pagecache.Prober, f *os.File, size int64) {
-				_, err := f.ReadAt(make([]byte, size), 0)
-				must(t, err)
-			})
+			s := believer(t, dir, warmlog.Options{ReadOnly: true, Policy: row.policy, Memory: pagecache.ThresholdOptions{Bytes: row.threshold}})
+			warmUp(t, dir)
 			var b getmessage.Batch
 			defer b.Release()
 			pull(t, s, &b, 0)

@@ -126,18 +126,8 @@ type Decision struct {
 func (s *scan) decide() {
 	d := &s.b.Decision
 	*d = Decision{Policy: s.Policy, Diff: s.logMax - s.pulled, Threshold: s.threshold, Calls: s.calls, Cold: s.mode == cold}
-	beyond := d.Diff > s.threshold
-	byDistance := func() {
-		d.SuggestSlave, d.Reason = beyond, WithinThreshold
-		if beyond {
-			d.Reason = BeyondThreshold
-		}
-	}
-	if !s.reached {
-		d.Reason = NoEntryReached
-	}
 	if s.Policy == Distance {
-		byDistance()
+		d.byDistance()
 		if !s.reached {
 			d.Reason = NoEntryReached
 		}
@@ -145,8 +135,9 @@ func (s *scan) decide() {
 	}
 	s.findNext()
 	if s.nextTo == 0 {
-		if s.reached {
-			d.Reason = NothingNext
+		d.Reason = NothingNext
+		if !s.reached {
+			d.Reason = NoEntryReached
 		}
 		return
 	}
@@ -159,7 +150,15 @@ func (s *scan) decide() {
 	case OnDisk:
 		d.SuggestSlave, d.Reason = true, NextOnDisk
 	default:
-		byDistance()
+		d.byDistance()
+	}
+}
+
+// byDistance decides by RocketMQ's rule.
+func (d *Decision) byDistance() {
+	d.Reason = WithinThreshold
+	if d.SuggestSlave = d.Diff > d.Threshold; d.SuggestSlave {
+		d.Reason = BeyondThreshold
 	}
 }
 

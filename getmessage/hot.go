@@ -96,8 +96,13 @@ func (s *scan) knownWarm(entries []byte) (n int, from, to int64) {
 
 // known reports whether a range of the mapped segment is known to be in memory.
 func (s *scan) known(from, to int64) bool {
-	if from >= s.fresh || from < s.memBase || to <= from || to > s.memEnd {
-		return from >= s.fresh && from < to
+	switch {
+	case from >= to:
+		return false
+	case from >= s.fresh:
+		return true
+	case from < s.memBase || to > s.memEnd:
+		return false
 	}
 	r, _ := s.mem.Known(from-s.memBase, to-from)
 	return r == InMemory

@@ -34,6 +34,18 @@ func connected(t testing.TB, network string) (ours, peer net.Conn) {
 	return ours, peer
 }
 
+// tooLarge is a batch of a log that does not fit into the buffers of a connection.
+func tooLarge(t *testing.T, network string) (l *fileLog, b *getmessage.Batch, ours, peer net.Conn) {
+	t.Helper()
+	l = newFileLog(t, 40, 100_000, scattered)
+	ours, peer = connected(t, network)
+	narrow(t, ours, peer)
+	b = new(getmessage.Batch)
+	l.get(b)
+	t.Cleanup(b.Release)
+	return l, b, ours, peer
+}
+
 // narrow makes the buffers of a connection smaller than the frames of a test.
 func narrow(t testing.TB, conns ...net.Conn) {
 	for _, c := range conns {
@@ -249,12 +261,7 @@ func TestWrappedConnIsNotBypassed(t *testing.T) {
 
 func TestPeerClosesInTheMiddle(t *testing.T) {
 	eachNetwork(t, func(t *testing.T, network string) {
-		l := newFileLog(t, 40, 100_000, scattered)
-		ours, peer := connected(t, network)
-		narrow(t, ours, peer)
-		var b getmessage.Batch
-		l.get(&b)
-		defer b.Release()
+		l, b, ours, peer := tooLarge(t, network)
 		begun := make([]byte, 1000)
 		closed := make(chan struct{})
 		go func() {
@@ -280,12 +287,7 @@ func TestPeerClosesInTheMiddle(t *testing.T) {
 // finds when it reads after all.
 func TestDeadlineTellsWhatWasSent(t *testing.T) {
 	eachNetwork(t, func(t *testing.T, network string) {
-		l := newFileLog(t, 40, 100_000, scattered)
-		ours, peer := connected(t, network)
-		narrow(t, ours, peer)
-		var b getmessage.Batch
-		l.get(&b)
-		defer b.Release()
+		l, b, ours, peer := tooLarge(t, network)
 		must(t, ours.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
 		n, err := b.WriteTo(ours, []byte("header"))
 		if n == 0 || n >= b.Bytes || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -301,11 +303,7 @@ func TestDeadlineTellsWhatWasSent(t *testing.T) {
 // What a slow peer has not read yet stays, whatever becomes of the file.
 func TestRecordsAreHeldWhileWriting(t *testing.T) {
 	eachNetwork(t, func(t *testing.T, network string) {
-		l := newFileLog(t, 40, 100_000, scattered)
-		ours, peer := connected(t, network)
-		narrow(t, ours, peer)
-		var b getmessage.Batch
-		l.get(&b)
+		l, b, ours, peer := tooLarge(t, network)
 		written := make(chan error, 1)
 		go func() {
 			_, err := b.WriteTo(ours, nil)
